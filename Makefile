@@ -36,7 +36,7 @@ B := build$(addprefix /,$(subst $(space),-,$(strip $(compiler) $(sanitizer))))
 
 PACKAGES = libuv lmdb libcjson libcrypto libxxhash
 # Asked once; «make test» and «make run» install what is missing and then start make anew.
-ifneq ($(filter-out deps run test test-long clean format bench-clean,$(or $(MAKECMDGOALS),all)),)
+ifneq ($(filter-out deps run test test-long clean format where check-format check-layers check-cppcheck,$(or $(MAKECMDGOALS),all)),)
 package_cflags := $(shell pkg-config --cflags $(PACKAGES))
 package_libs := $(shell pkg-config --libs $(PACKAGES))
 ifeq ($(package_libs),)
@@ -76,7 +76,7 @@ unit_programs := $(patsubst %.c,$(B)/%,$(unit_sources))
 fuzz_programs := $(patsubst tests/fuzz/%.c,$(B)/tests/fuzz/%,$(fuzz_sources))
 bench_programs := $(patsubst tests/bench/%.c,$(B)/bench/%,$(bench_sources))
 programs = $(B)/brim $(B)/brimctl
-tracked_c = $(shell git ls-files '*.c' '*.h' 2>/dev/null)
+tracked_c = $(or $(shell git ls-files '*.c' '*.h' 2>/dev/null),$(sources) $(headers))
 
 ifeq ($(V),)
 Q = @
@@ -134,14 +134,15 @@ $(B)/obj/.objects: export text = $(library_objects)
 $(B)/obj/.flags $(B)/obj/.objects: force
 	@mkdir -p $(@D); printf '%s\n' "$$text" | cmp -s - $@ || printf '%s\n' "$$text" > $@
 
--include $(shell find $(B)/obj $(B)/tests $(B)/bench -name '*.d' 2>/dev/null)
+-include $(shell find $(B)/obj $(B)/tests $(B)/bench $(B)/syntax -name '*.d' 2>/dev/null)
 
 # --- tests
 
 asan = SANITIZE=address,undefined
 fuzzing = CC=clang SANITIZE=fuzzer-no-link,address,undefined
 
-.PHONY: unit fuzz e2e check format bench test test-long deps run install clean
+.PHONY: unit fuzz e2e check check-format check-layers check-syntax check-cppcheck format bench
+.PHONY: test test-long deps run install clean where
 unit:
 	@$(MAKE) $(asan) unit-programs
 	@tests/run unit $(T)
@@ -150,11 +151,35 @@ fuzz:
 	@$(MAKE) $(fuzzing) fuzz-programs
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) tests/run fuzz $(T)
 
-e2e: all test-binary
-	@BRIM_BIN=$(B)/brim-test BRIMCTL_BIN=$(B)/brimctl tests/run e2e $(T)
+# With the variant that is asked for: make SANITIZE=address,undefined e2e
+e2e: test-binary
+	@E2E_SANITIZE=0 BRIM_BIN=$(B)/brim-test BRIMCTL_BIN=$(B)/brimctl tests/run e2e $(T)
 
 check:
 	@tests/run check $(T)
+
+check-format:
+	@clang-format --dry-run -Werror $(tracked_c)
+
+check-layers:
+	@tests/lint/layers && echo ok the tree
+	@tests/lint/layers_test
+
+# Everything that is C, main files and tests too, by the other compiler.
+all_c = $(sources) $(unit_sources) $(fuzz_sources) $(bench_sources)
+check-syntax: $(patsubst %.c,$(B)/syntax/%.ok,$(all_c))
+$(B)/syntax/%.ok: %.c $(B)/obj/.flags
+	$(say) CHECK $<
+	$(Q)mkdir -p $(@D) && $(CC) $(compile_flags) $(cmocka_flags) -MMD -MP -MF $@.d -MT $@ -fsyntax-only $< && touch $@
+
+# Off: what it can't see from one file at a time, and style that clang-format and reviewers decide.
+check-cppcheck:
+	@mkdir -p build/cppcheck
+	@cppcheck --quiet --std=c11 --library=posix,gnu --enable=warning,performance,portability \
+		--inline-suppr --error-exitcode=1 --suppress=missingInclude --suppress=missingIncludeSystem \
+		--suppress=unmatchedSuppression --suppress=internalAstError \
+		-D_GNU_SOURCE -D__linux__ -DBRIM_VERSION='"$(VERSION)"' -I. -j$(JOBS) \
+		--cppcheck-build-dir=build/cppcheck $(sources)
 
 format:
 	clang-format -i $(tracked_c)
@@ -172,6 +197,9 @@ test-long:
 
 deps:
 	@tests/deps
+
+where:
+	@echo $(B)
 
 # --- for people
 

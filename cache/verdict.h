@@ -1,0 +1,103 @@
+/*
+ * Freshness (RFC 9111) as pure functions: from a request, a response's fields, times and the site's rules
+ * to what may be done, with its reason. No clock, no cache, no allocation.
+ */
+#ifndef BRIM_CACHE_VERDICT_H
+#define BRIM_CACHE_VERDICT_H
+
+#include "conf/conf.h"
+#include "edge/base/clock.h"
+#include "edge/http/field.h"
+
+/* What is kept of a response beside its head and body. Views are the caller's (or the object's). */
+enum {
+	META_NO_CACHE = 1 << 0,	       /* validate before each use (no-cache) */
+	META_MUST_REVALIDATE = 1 << 1, /* never stale (must-revalidate, proxy-revalidate, s-maxage) */
+	META_ETAG_STRONG = 1 << 2,
+	META_HAS_VALIDATOR = 1 << 3,   /* ETag or Last-Modified: can be revalidated */
+	META_BY_RULE = 1 << 4,	       /* a rule's or default lifetime rather than the origin's */
+	META_SWR_GIVEN = 1 << 5, META_SIE_GIVEN = 1 << 6, /* by the origin */
+};
+struct cache_meta {
+	uint16_t status;
+	uint32_t flags;
+	uint64_t birth;		/* purge clock when the origin request was sent */
+	struct wall received;	/* when the response's head was there */
+	int64_t initial_age_ms; /* RFC 9111 §4.2.3 corrected_initial_age at «received» */
+	int64_t lifetime_ms;
+	uint32_t stale_while_revalidate_s, stale_if_error_s;
+	uint64_t site_hash, host_hash; /* purge scopes' hashes: cache_scope_site, cache_scope_host */
+	struct view url;	/* "http://host/path?query", for people and the admin API */
+	struct view etag, last_modified; /* as received, or empty */
+	const uint64_t *tags;	/* scope hashes, sorted; NULL: none */
+	uint16_t tag_count;
+};
+
+/* --- may this request be answered from the cache at all? --------------------------------------- */
+
+enum request_verdict {
+	REQUEST_LOOKUP, /* GET, HEAD: look it up */
+	REQUEST_BYPASS, /* a rule says so */
+	REQUEST_METHOD, /* another method: relayed; invalidates if unsafe */
+	REQUEST_RANGE,	/* a range: relayed for now unless a stored object … is not used for it */
+	REQUEST_BODY,	/* GET or HEAD with a body */
+};
+enum request_verdict verdict_request(const struct http_request *r, const struct conf_cache *conf);
+
+/* --- may this response be stored? ------------------------------------------------------------ */
+
+enum store_reason {
+	STORE_YES, STORE_NO_STORE, STORE_PRIVATE, STORE_AUTHORIZATION, STORE_STATUS, STORE_NO_LIFETIME,
+	STORE_SET_COOKIE, STORE_COOKIE_REQUEST, STORE_VARY_STAR, STORE_PARTIAL, STORE_METHOD, STORE_BYPASS, STORE_NO_CACHE_FIELDS,
+	STORE_VARY_TOO_LONG,
+};
+const char *store_reason_text(enum store_reason r); /* "no-store", "private", … for Cache-Status detail */
+
+struct exchange_times {
+	struct wall request_sent, response_received;
+};
+/*
+ * STORE_YES: *out is filled (status, flags, received, initial_age, lifetime, stale_*, etag, last_modified; not birth, hashes, url, tags).
+ * A response that must be validated before each use (no-cache, lifetime 0) is stored if it has a validator.
+ */
+enum store_reason verdict_store(const struct http_request *rq, const struct http_response *rs, const struct exchange_times *t,
+				const struct conf_cache *conf, struct cache_meta *out);
+/* Which directive or rule gave the lifetime: "s-maxage", "max-age", "Expires", "rule", "statuses", "heuristic", "default_ttl". */
+const char *verdict_lifetime_source(const struct http_request *rq, const struct http_response *rs, const struct exchange_times *t,
+				    const struct conf_cache *conf);
+
+/* --- may a stored response be used now? -------------------------------------------------------- */
+
+enum use_verdict {
+	USE_FRESH,
+	USE_STALE_WHILE_REVALIDATE, /* serve it, revalidate behind */
+	USE_REVALIDATE,		    /* ask the origin first */
+	USE_MISS,		    /* can't be validated: fetch anew (the old one is still good for stale-if-error) */
+};
+struct use_times {
+	int64_t age_ms;		/* current_age, RFC 9111 §4.2.3 */
+	int64_t ttl_ms;		/* lifetime minus age: negative when stale */
+};
+void verdict_age(const struct cache_meta *m, struct wall now, struct use_times *out);
+/* soft_purged: counts as stale since now. request: for max-stale, only-if-cached, and with honour_request_directives all others. */
+enum use_verdict verdict_use(const struct http_request *rq, const struct cache_meta *m, const struct use_times *t, bool soft_purged,
+			     const struct conf_cache *conf);
+/* May it be served although the origin failed (connect, timeout, 5xx)? */
+bool verdict_stale_if_error(const struct http_request *rq, const struct cache_meta *m, const struct use_times *t,
+			    const struct conf_cache *conf);
+
+/* --- conditional requests of clients -------------------------------------------------------------- */
+
+/* If-None-Match (weak comparison), else If-Modified-Since (RFC 9110 §13.2.2). True: answer 304 (412 isn't for a cache). */
+bool verdict_not_modified(const struct http_request *rq, uint16_t status, struct view etag, struct view last_modified);
+
+/* --- Vary --------------------------------------------------------------------------------------- */
+
+/* The rule of a response: lower-case names, sorted, without duplicates, separated by one comma, in out (CACHE_VARY_MAX bytes).
+ * 0: none or written (*out_bytes may be 0); -ENOENT: "*"; -E2BIG: too long. */
+int verdict_vary_rule(const struct http_response *rs, char *out, size_t capacity, size_t *out_bytes) NODISCARD;
+/* The normalised value of a request field for Vary: all lines joined by ", ", trimmed; into out (capacity bytes). Returns its
+ * length; a value that is too long is replaced by its hash. */
+size_t verdict_vary_value(const struct http_request *rq, struct view name, char *out, size_t capacity);
+
+#endif

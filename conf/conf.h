@@ -1,0 +1,255 @@
+/*
+ * The configuration as the program sees it: an immutable snapshot, built whole from one text or
+ * not at all. Requests keep the snapshot that they began with (reference-counted, per process).
+ *
+ * The master reads and merges files (conf_read), checks them, and hands every child one text in a
+ * sealed memfd; children build from it (conf_build) and open no configuration file.
+ *
+ * All strings are NUL-terminated views into the snapshot. Durations are milliseconds.
+ */
+#ifndef BRIM_CONF_CONF_H
+#define BRIM_CONF_CONF_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "edge/base/arena.h"
+#include "edge/base/log.h"
+#include "edge/base/sock.h"
+#include "edge/base/view.h"
+#include "edge/http/head.h"
+
+enum {
+	CONF_WORKERS_MAX = 64,
+	CONF_STORES_MAX = 8,
+	CONF_LISTENERS_MAX = 32,
+	CONF_SITES_MAX = 1000,
+	CONF_SERVERS_MAX = 256, /* of all origins together */
+};
+
+struct conf_list { /* of strings */
+	struct view *at;
+	size_t count;
+};
+
+struct conf_nets {
+	struct sock_net *at;
+	size_t count;
+};
+
+struct conf_listener {
+	struct sock_addr address;
+	struct view text; /* as configured */
+	struct view health_path; /* empty: none */
+};
+
+struct conf_store {
+	struct view name, path;
+	uint64_t size_bytes;
+};
+
+struct conf_server {
+	struct view url;     /* "http://10.0.0.5:8080", as given: with the origin's name, its identity */
+	struct view host;    /* name or address literal, without port and brackets */
+	uint16_t port;
+	bool literal;	     /* host is an address: «address» is set and nothing is resolved */
+	struct sock_addr address;
+	struct view authority; /* for the Host field: "host" or "host:port" */
+	uint32_t weight, max_connections; /* 0 connections: no limit */
+	bool backup;
+	uint16_t slot;	     /* in the shared table of servers; given by the master, stable across reloads */
+};
+
+struct conf_origin {
+	struct view name;
+	struct conf_server *servers;
+	size_t server_count;
+	bool host_client;    /* "host": "client": the client's Host goes on */
+	struct view host;    /* else this, or with "server" … empty: the server's authority */
+	uint64_t resolve_interval_ms, connect_ms, first_byte_ms, between_bytes_ms, idle_ms;
+	uint32_t max_idle, retries;
+};
+
+enum conf_set_cookie { CONF_SET_COOKIE_PASS, CONF_SET_COOKIE_STRIP, CONF_SET_COOKIE_STORE };
+
+/* A "statuses" entry: 404, or 5xx as 500..599. */
+struct conf_status_ttl {
+	uint16_t from, to;
+	int64_t ttl_ms;
+};
+
+/* What "cache" says, after site defaults; a rule gives a changed copy (conf_cache_for). */
+struct conf_cache {
+	int64_t default_ttl_ms, min_ttl_ms, max_ttl_ms;
+	int64_t rule_ttl_ms; /* a rule's "ttl"; -1: none */
+	bool bypass;	     /* by a rule only */
+	bool heuristic;
+	struct conf_status_ttl *statuses;
+	size_t status_count;
+	int64_t stale_while_revalidate_ms, stale_if_error_ms;
+	enum conf_set_cookie set_cookie;
+	bool honour_request_directives;
+	bool ignore_cache_control, ignore_expires, ignore_set_cookie; /* "ignore_headers" */
+	uint64_t max_object_bytes; /* 0: by percent of the store */
+	uint8_t max_object_percent;
+	uint32_t max_variants;
+	bool key_host, key_scheme;
+	bool key_query_none;	 /* "query": "none"; "all" otherwise (filters come with a later issue) */
+	struct conf_list key_headers, key_cookies;
+	struct conf_list tag_headers;
+	uint64_t collapse_wait_ms;
+	bool collapse_share;
+	enum { CONF_ABORT_AUTO, CONF_ABORT_ALWAYS, CONF_ABORT_NEVER } fill_after_abort;
+};
+
+/* "match": absent lists match everything; lists are or-ed, keys and-ed. */
+struct conf_match {
+	struct conf_list path, cookie; /* globs */
+	uint32_t methods;	       /* a bit per enum http_method; 0: any */
+	struct conf_list method_names; /* for METHOD_OTHER */
+};
+
+/* What a rule's "cache" may set, in the order of the key table (conf/keys.c). */
+enum conf_rule_key {
+	CONF_RULE_TTL,
+	CONF_RULE_BYPASS,
+	CONF_RULE_DEFAULT_TTL,
+	CONF_RULE_MIN_TTL,
+	CONF_RULE_MAX_TTL,
+	CONF_RULE_HEURISTIC,
+	CONF_RULE_STATUSES,
+	CONF_RULE_STALE_WHILE_REVALIDATE,
+	CONF_RULE_STALE_IF_ERROR,
+	CONF_RULE_SET_COOKIE,
+	CONF_RULE_REQUEST_DIRECTIVES,
+	CONF_RULE_IGNORE_HEADERS,
+	CONF_RULE_MAX_OBJECT_SIZE,
+	CONF_RULE_MAX_VARIANTS,
+	CONF_RULE_KEY_HOST,
+	CONF_RULE_KEY_SCHEME,
+	CONF_RULE_KEY_QUERY,
+	CONF_RULE_KEY_HEADERS,
+	CONF_RULE_KEY_COOKIES,
+	CONF_RULE_TAG_HEADERS,
+	CONF_RULE_COLLAPSE_WAIT,
+	CONF_RULE_COLLAPSE_ON_FAILURE,
+	CONF_RULE_FILL_AFTER_ABORT,
+	CONF_RULE_COUNT,
+};
+
+struct conf_rule {
+	struct conf_match match;
+	uint32_t index;		/* in the site, for messages */
+	uint32_t set;		/* which members of «cache» it sets: 1u << CONF_RULE_… each */
+	struct conf_cache cache;
+	struct conf_origin *origin; /* NULL: the site's */
+};
+
+struct conf_site {
+	struct view name;
+	struct conf_list hosts; /* lower case: "shop.example", "*.shop.example", "*" */
+	struct conf_origin *origin;
+	struct conf_cache cache;
+	struct conf_rule *rules;
+	size_t rule_count;
+	uint64_t max_request_body;
+	struct conf_nets purge_from;
+	bool purge_allowed;	/* purge_from was given (else PURGE is 405) */
+	uint16_t slot;		/* in the shared statistics; given by the master, stable across reloads */
+	uint64_t name_hash;	/* for keys and purge scopes */
+};
+
+struct conf_limits {
+	uint32_t header_bytes;
+	uint16_t headers;
+	uint64_t header_timeout_ms, body_timeout_ms, send_timeout_ms, idle_timeout_ms;
+	uint32_t connections, connections_per_client; /* per node; 0: none */
+};
+
+struct conf;
+struct conf_names; /* host name → site */
+
+struct conf {
+	uint32_t magic;
+	uint32_t refs;
+	uint32_t generation;
+	struct arena arena;
+	struct view name; /* "brim" */
+	uint32_t workers; /* resolved: "auto" is the number of usable CPUs */
+	struct view user; /* empty: stay who we are */
+	uint64_t shutdown_timeout_ms;
+	struct conf_nets trusted_proxies, downstream;
+	struct conf_listener *listeners;
+	size_t listener_count;
+	struct conf_store *stores;
+	size_t store_count;
+	struct conf_origin *origins;
+	size_t origin_count;
+	struct conf_site *sites;
+	size_t site_count;
+	struct conf_names *names;
+	struct conf_list admin_listen; /* "unix:/…" for now */
+	uint32_t admin_socket_mode;
+	struct view access_path; /* empty: no access log */
+	bool access_combined;
+	struct view error_path;	 /* "stderr" or a file */
+	enum log_level error_level;
+	struct view request_id_header; /* empty: none */
+	struct conf_limits limits;
+	uint16_t next_site_slot, next_server_slot; /* where conf_assign_slots looks first */
+};
+
+/* A list of faults, each a line «FILE: /json/pointer: what is wrong». */
+struct conf_faults {
+	FILE *to;	/* NULL: only counted and the first one kept */
+	unsigned count;
+	char first[512];
+};
+
+/*
+ * Reads FILE and what it includes, merges, checks everything, and gives the merged text (canonical JSON, malloc'd, with
+ * an "x-slots" member added later by conf_text_with_slots). -EINVAL: faults told. Other negative errno: FILE can't be read (told too).
+ */
+int conf_read(const char *file, struct conf_faults *faults, char **out_text) NODISCARD;
+/* The text of «brim --origin URL …»: one catch-all site. Same faults, with the option's name as place. */
+struct conf_quick {
+	const char *origin, *listen, *store, *size, *workers, *admin; /* NULL: default */
+};
+int conf_quick_text(const struct conf_quick *q, struct conf_faults *faults, char **out_text) NODISCARD;
+
+/* Builds a snapshot from a merged text. Slots are taken from its "x-slots" member where it is there. */
+int conf_build(struct view text, uint32_t generation, struct conf_faults *faults, struct conf **out) NODISCARD;
+struct conf *conf_ref(struct conf *c);
+void conf_unref(struct conf *c);
+
+/*
+ * Gives every site and server its slot, keeping those of «before» (NULL: none) by identity; slots of those that
+ * went away are reused only when nothing else is free. -ENOSPC with a fault when there are too many.
+ * out_text (malloc'd) is «text» with them in it: what children build from.
+ */
+int conf_assign_slots(struct view text, const struct conf *before, struct conf_faults *faults, char **out_text) NODISCARD;
+
+/* What a reload can't change (listeners, workers, user, stores, admin.listen): a fault for each that differs. 0 or -EINVAL. */
+int conf_reloadable(const struct conf *before, const struct conf *after, struct conf_faults *faults) NODISCARD;
+
+/* The site of a host (lower case, no port), exact before wildcard (longest) before "*". NULL: none (421). */
+struct conf_site *conf_site_for(const struct conf *c, struct view host);
+struct conf_site *conf_site_named(const struct conf *c, struct view name);
+
+/* What a request is to rules. */
+struct conf_request {
+	struct view path; /* normalised, without query */
+	bool odd_path;	  /* gets no "ttl" from a rule */
+	enum http_method method;
+	struct view method_text;
+	const struct http_fields *fields; /* for cookies */
+};
+/* The site's cache settings with all matching rules applied, in *out; the origin too; *out_rule is the last rule that set ttl or bypass (-1: none). */
+void conf_cache_for(const struct conf_site *s, const struct conf_request *r, struct conf_cache *out,
+		    struct conf_origin **out_origin, int *out_rule);
+
+/* JSON Schema of the configuration (brim --dump-schema). */
+void conf_dump_schema(FILE *to);
+
+#endif

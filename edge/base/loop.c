@@ -1,0 +1,385 @@
+/*
+ * The loop over libuv. Each public struct (watch, timer, work) is the owner's memory and has a small
+ * handle block of ours beside it that libuv knows. Closing cuts the two apart at once: the owner's
+ * memory may be freed in the same breath, and the handle frees itself when libuv lets go of it.
+ *
+ * The end of a turn: a uv_check handle runs the ready list after the poll phase. What is posted by
+ * a ready itself runs in the next turn; an idle handle keeps that turn from sleeping. Rejected:
+ * uv_async and zero timers for this, since each costs a system call or a heap operation.
+ */
+#include "edge/base/loop.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <uv.h>
+
+struct loop {
+	uv_loop_t uv;
+	uv_check_t check;
+	uv_prepare_t prepare;
+	uv_idle_t idle;
+	struct list ready;
+	struct mono now;
+	int64_t turn_began_us, lag_us;
+};
+
+struct watch_handle {
+	uv_poll_t uv;
+	struct watch *owner; /* NULL: closed */
+};
+
+struct timer_handle {
+	uv_timer_t uv;
+	struct timer *owner;
+};
+
+struct work_handle {
+	uv_work_t uv;
+	struct work *owner;
+};
+
+struct signal_handle {
+	uv_signal_t uv;
+	loop_signal_fn *fn;
+	void *arg;
+};
+
+/* --- turns and readies -------------------------------------------------------------------- */
+
+static void stay_awake(uv_idle_t *idle)
+{
+	(void)idle;
+}
+
+/* libuv polls without sleeping while an idle handle is active. */
+static void idle_while_ready(struct loop *l)
+{
+	if (list_empty(&l->ready))
+		uv_idle_stop(&l->idle);
+	else
+		uv_idle_start(&l->idle, stay_awake);
+}
+
+static void turn_ends(uv_prepare_t *prepare)
+{
+	struct loop *l = prepare->data;
+	int64_t took = clock_mono_us() - l->turn_began_us;
+
+	if (l->turn_began_us != 0 && took > l->lag_us)
+		l->lag_us = took;
+}
+
+static void run_readies(uv_check_t *check)
+{
+	struct loop *l = check->data;
+	struct list batch;
+
+	l->turn_began_us = clock_mono_us();
+	l->now.ms = l->turn_began_us / 1000;
+	if (list_empty(&l->ready))
+		return;
+	batch = l->ready;
+	batch.next->prev = batch.prev->next = &batch;
+	list_init(&l->ready);
+	while (!list_empty(&batch)) {
+		struct ready *r = LIST_ENTRY(batch.next, struct ready, link);
+
+		list_remove(&r->link);
+		r->fn(r);
+	}
+	idle_while_ready(l);
+}
+
+struct loop *loop_new(void)
+{
+	struct loop *l = calloc(1, sizeof(*l));
+
+	if (l == NULL)
+		return NULL;
+	if (uv_loop_init(&l->uv) != 0) {
+		free(l);
+		return NULL;
+	}
+	list_init(&l->ready);
+	l->now = clock_mono();
+	uv_check_init(&l->uv, &l->check);
+	uv_prepare_init(&l->uv, &l->prepare);
+	uv_idle_init(&l->uv, &l->idle);
+	l->check.data = l->prepare.data = l;
+	uv_check_start(&l->check, run_readies);
+	uv_prepare_start(&l->prepare, turn_ends);
+	return l;
+}
+
+static void close_left_over(uv_handle_t *h, void *arg)
+{
+	(void)arg;
+	if (!uv_is_closing(h))
+		uv_close(h, h->type == UV_SIGNAL ? (uv_close_cb)free : NULL);
+}
+
+void loop_free(struct loop *l)
+{
+	if (l == NULL)
+		return;
+	uv_walk(&l->uv, close_left_over, NULL);
+	uv_run(&l->uv, UV_RUN_DEFAULT);
+	CHECK(uv_loop_close(&l->uv) == 0);
+	free(l);
+}
+
+void loop_run(struct loop *l)
+{
+	uv_run(&l->uv, UV_RUN_DEFAULT);
+}
+
+void loop_stop(struct loop *l)
+{
+	uv_stop(&l->uv);
+}
+
+struct mono loop_now(const struct loop *l)
+{
+	return l->now;
+}
+
+uint64_t loop_take_lag_us(struct loop *l)
+{
+	uint64_t lag = (uint64_t)l->lag_us;
+
+	l->lag_us = 0;
+	return lag;
+}
+
+void ready_init(struct ready *r, struct loop *l, ready_fn *fn)
+{
+	list_init(&r->link);
+	r->fn = fn;
+	r->loop = l;
+}
+
+void ready_post(struct ready *r)
+{
+	if (list_linked(&r->link))
+		return;
+	list_append(&r->loop->ready, &r->link);
+	idle_while_ready(r->loop);
+}
+
+void ready_cancel(struct ready *r)
+{
+	if (r->loop != NULL)
+		list_remove(&r->link);
+}
+
+/* --- descriptors --------------------------------------------------------------------------- */
+
+static void free_watch(uv_handle_t *h)
+{
+	free(CONTAINER_OF(h, struct watch_handle, uv));
+}
+
+static void on_poll(uv_poll_t *uv, int status, int uv_events);
+
+static void arm(struct watch *w, unsigned events)
+{
+	int uv_events = 0;
+
+	w->armed = (uint8_t)events;
+	if (events == 0) {
+		uv_poll_stop(&w->handle->uv);
+		return;
+	}
+	if (events & WATCH_READ)
+		uv_events |= UV_READABLE;
+	if (events & WATCH_WRITE)
+		uv_events |= UV_WRITABLE;
+	CHECK(uv_poll_start(&w->handle->uv, uv_events, on_poll) == 0);
+}
+
+static void on_poll(uv_poll_t *uv, int status, int uv_events)
+{
+	struct watch *w = CONTAINER_OF(uv, struct watch_handle, uv)->owner;
+	unsigned events = 0;
+
+	if (w == NULL)
+		return;
+	if (status < 0) { /* libuv has stopped the poll */
+		w->armed = 0;
+		w->fn(w, WATCH_ERROR);
+		return;
+	}
+	if (uv_events & UV_READABLE)
+		events |= WATCH_READ;
+	if (uv_events & UV_WRITABLE)
+		events |= WATCH_WRITE;
+	if (events & ~w->wanted)
+		arm(w, w->wanted); /* a wish that was taken back: now it costs something */
+	if (events & w->wanted)
+		w->fn(w, events & w->wanted);
+}
+
+int watch_open(struct watch *w, struct loop *l, int fd, watch_fn *fn)
+{
+	struct watch_handle *h = calloc(1, sizeof(*h));
+	int r;
+
+	if (h == NULL)
+		return -ENOMEM;
+	r = uv_poll_init(&l->uv, &h->uv, fd);
+	if (r != 0) {
+		free(h);
+		return r;
+	}
+	h->owner = w;
+	*w = (struct watch){ .handle = h, .fn = fn, .fd = fd };
+	return 0;
+}
+
+void watch_want(struct watch *w, unsigned events)
+{
+	w->wanted = (uint8_t)events;
+	if (events & ~(unsigned)w->armed)
+		arm(w, events);
+}
+
+void watch_close(struct watch *w)
+{
+	struct watch_handle *h = w->handle;
+
+	if (h == NULL)
+		return;
+	w->handle = NULL;
+	w->wanted = w->armed = 0;
+	h->owner = NULL;
+	uv_close((uv_handle_t *)&h->uv, free_watch);
+}
+
+/* --- timers --------------------------------------------------------------------------------- */
+
+static void free_timer(uv_handle_t *h)
+{
+	free(CONTAINER_OF(h, struct timer_handle, uv));
+}
+
+static void on_timer(uv_timer_t *uv)
+{
+	struct timer *t = CONTAINER_OF(uv, struct timer_handle, uv)->owner;
+	int64_t left;
+
+	if (t == NULL || t->deadline.ms == 0)
+		return;
+	left = t->deadline.ms - clock_mono().ms;
+	if (left > 0) { /* the deadline has moved since the heap saw it */
+		uv_timer_start(uv, on_timer, (uint64_t)left, 0);
+		return;
+	}
+	t->deadline.ms = 0;
+	t->fn(t);
+}
+
+int timer_open(struct timer *t, struct loop *l, timer_fn *fn)
+{
+	struct timer_handle *h = calloc(1, sizeof(*h));
+
+	if (h == NULL)
+		return -ENOMEM;
+	uv_timer_init(&l->uv, &h->uv);
+	h->owner = t;
+	*t = (struct timer){ .handle = h, .fn = fn, .loop = l };
+	return 0;
+}
+
+void timer_set(struct timer *t, uint64_t in_ms)
+{
+	uv_timer_t *uv = &t->handle->uv;
+	int64_t now = clock_mono().ms;
+
+	t->deadline.ms = now + (int64_t)in_ms;
+	/* Later than what the heap waits for: on_timer will find out. */
+	if (uv_is_active((uv_handle_t *)uv) && uv_timer_get_due_in(uv) <= in_ms)
+		return;
+	uv_update_time(&t->loop->uv);
+	uv_timer_start(uv, on_timer, in_ms, 0);
+}
+
+void timer_clear(struct timer *t)
+{
+	t->deadline.ms = 0;
+}
+
+void timer_close(struct timer *t)
+{
+	struct timer_handle *h = t->handle;
+
+	if (h == NULL)
+		return;
+	t->handle = NULL;
+	t->deadline.ms = 0;
+	h->owner = NULL;
+	uv_close((uv_handle_t *)&h->uv, free_timer);
+}
+
+/* --- jobs for threads ----------------------------------------------------------------------- */
+
+static void run_work(uv_work_t *uv)
+{
+	struct work *w = CONTAINER_OF(uv, struct work_handle, uv)->owner;
+
+	w->run(w);
+}
+
+static void work_done(uv_work_t *uv, int status)
+{
+	struct work_handle *h = CONTAINER_OF(uv, struct work_handle, uv);
+	struct work *w = h->owner;
+
+	(void)status;
+	free(h);
+	w->handle = NULL;
+	w->done(w);
+}
+
+int work_submit(struct work *w, struct loop *l, work_fn *run, work_fn *done)
+{
+	struct work_handle *h = calloc(1, sizeof(*h));
+	int r;
+
+	if (h == NULL)
+		return -ENOMEM;
+	h->owner = w;
+	*w = (struct work){ .handle = h, .run = run, .done = done };
+	r = uv_queue_work(&l->uv, &h->uv, run_work, work_done);
+	if (r != 0) {
+		free(h);
+		w->handle = NULL;
+	}
+	return r;
+}
+
+/* --- signals ---------------------------------------------------------------------------------- */
+
+static void on_signal(uv_signal_t *uv, int signal_number)
+{
+	struct signal_handle *h = CONTAINER_OF(uv, struct signal_handle, uv);
+
+	h->fn(h->arg, signal_number);
+}
+
+int loop_on_signal(struct loop *l, int signal_number, loop_signal_fn *fn, void *arg)
+{
+	struct signal_handle *h = calloc(1, sizeof(*h));
+	int r;
+
+	if (h == NULL)
+		return -ENOMEM;
+	h->fn = fn;
+	h->arg = arg;
+	r = uv_signal_init(&l->uv, &h->uv);
+	if (r == 0)
+		r = uv_signal_start(&h->uv, on_signal, signal_number);
+	if (r != 0)
+		uv_close((uv_handle_t *)&h->uv, (uv_close_cb)free);
+	return r;
+}

@@ -1,0 +1,115 @@
+"""Fixtures. Each test gets its own clock, origin and nodes; what they saw is shown when it fails."""
+import os
+import signal
+import tempfile
+
+import pytest
+
+from brimtest import Clock, Node, Origin
+from brimtest.node import binary
+
+PLAIN_MARKS = ("perf", "strace", "soak")
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.get_closest_marker("long") and not os.environ.get("LONG"):
+            item.add_marker(pytest.mark.skip(reason="long: make test-long"))
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_call(item):
+    """A test that hangs fails by itself, so that its fixtures still end their processes."""
+    mark = item.get_closest_marker("limit")
+    seconds = mark.args[0] if mark else 60
+
+    def late(signum, frame):
+        raise AssertionError(f"the test took over {seconds} s")
+
+    signal.signal(signal.SIGALRM, late)
+    signal.alarm(seconds)
+    yield
+    signal.alarm(0)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    outcome = yield
+    report = outcome.get_result()
+    if report.failed:
+        for node in getattr(item, "nodes", []):
+            text = node.stderr() or getattr(node, "last_words", "")
+            report.sections.append((f"log of {node.conf['name']} in {node.directory}", text[-20000:]))
+        for origin in getattr(item, "origins", []):
+            report.sections.append(("requests to the origin", "\n".join(map(repr, origin.requests[-50:]))))
+
+
+@pytest.fixture
+def brim(request):
+    """The program: the sanitized one where there is one, unless the test measures."""
+    plain = binary("BRIM_BIN", "build/brim-test")
+    if os.environ.get("BRIM_SANITIZED_BIN") and not any(map(request.node.get_closest_marker, PLAIN_MARKS)):
+        return binary("BRIM_SANITIZED_BIN", "")
+    return plain
+
+
+@pytest.fixture
+def clock():
+    with tempfile.NamedTemporaryFile(prefix="brim-clock-") as f:
+        os.chmod(f.name, 0o644)
+        clock = Clock(f.name)
+        yield clock
+        clock.close()
+
+
+@pytest.fixture
+def make_origin(request, clock):
+    """A function that starts origins."""
+    origins = request.node.origins = []
+
+    def make():
+        origins.append(Origin(clock))
+        return origins[-1]
+    yield make
+    for o in origins:
+        o.stop()
+    assert not [f for o in origins for f in o.faults], "\n".join(f for o in origins for f in o.faults)
+
+
+@pytest.fixture
+def origin(make_origin):
+    return make_origin()
+
+
+@pytest.fixture
+def make_node(request, brim, clock):
+    """A function that makes nodes (see Node) and starts them, unless start=False."""
+    nodes = request.node.nodes = []
+
+    def make(origin=None, start=True, **kw):
+        node = Node(brim, origin, clock=clock, **kw)
+        nodes.append(node)
+        return node.start() if start else node
+    yield make
+    errors = []
+    for node in reversed(nodes):
+        try:
+            node.close()
+        except Exception as e:  # the others must be ended too
+            errors.append(e)
+    if errors:
+        raise errors[0]
+
+
+@pytest.fixture
+def node(origin, make_node):
+    """A node of two workers before the origin."""
+    return make_node(origin)
+
+
+@pytest.fixture
+def chain(origin, make_node):
+    """Two nodes in a row: (edge, shield). The shield is before the origin, the edge before the shield."""
+    shield = make_node(origin, name="shield", workers=1, conf={"downstream": ["127.0.0.1"]})
+    edge = make_node(shield, name="edge", workers=1)
+    return edge, shield

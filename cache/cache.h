@@ -60,6 +60,8 @@ bool cache_in_service(const struct cache *c);
 struct cache_key {
 	uint8_t primary[16]; /* also the URL's purge scope */
 	uint64_t secondary;  /* 0: none */
+	uint64_t base;	     /* secondary before Vary (0 without kept headers): a Vary rule's record lies at (primary, base); no part
+			      * of a lookup, so cache_find compares primary and secondary alone */
 };
 
 /* What the primary key is made of; host is lower case, without default port (empty: left out of the key), path is normalised, with query. */
@@ -150,7 +152,8 @@ enum cache_purged cache_object_purged(struct cache_object *o);
 enum cache_scope_kind { CACHE_SCOPE_URL, CACHE_SCOPE_PREFIX, CACHE_SCOPE_TAG, CACHE_SCOPE_HOST, CACHE_SCOPE_SITE, CACHE_SCOPE_ALL };
 struct cache_scope {
 	uint64_t hash;
-	uint8_t kind; /* enum cache_scope_kind */
+	uint64_t site_hash; /* whose objects it can name: spares other sites' hits a probe; 0: any */
+	uint8_t kind;	    /* enum cache_scope_kind */
 };
 struct cache_scope cache_scope_url(const uint8_t primary[16]);
 struct cache_scope cache_scope_host(uint64_t site_hash, struct view host);

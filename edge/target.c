@@ -1,0 +1,79 @@
+/* The URL of a request in its one form; see target.h. Host and path are checked by edge/http/uri.c. */
+#include "edge/target.h"
+
+#include <errno.h>
+
+#include "edge/http/uri.h"
+
+static bool default_port(struct view scheme, uint16_t port)
+{
+	return port == 0 || port == (view_eq(scheme, VIEW("https")) ? 443 : 80);
+}
+
+static int set_host(struct view scheme, struct view authority, struct arena *a, struct target *t)
+{
+	char host[URI_HOST_MAX + 1];
+	size_t host_bytes;
+	uint16_t port;
+	int r = uri_authority(authority, host, &host_bytes, &port);
+
+	if (r != 0)
+		return r;
+	t->host = arena_copy(a, view_of(host, host_bytes));
+	t->authority = default_port(scheme, port)
+			       ? t->host
+			       : arena_printf(a, "%.*s:%u", VIEW_ARG(t->host), port);
+	return t->host.p == NULL || t->authority.p == NULL ? -ENOMEM : 0;
+}
+
+static int set_path(struct view path, struct arena *a, struct target *t)
+{
+	char *normal = arena_alloc(a, path.n + 1);
+	const char *query;
+	int r;
+
+	if (normal == NULL)
+		return -ENOMEM;
+	r = uri_normalise(path, normal, &t->path.n, &t->odd_path);
+	if (r != 0)
+		return r;
+	t->path.p = normal;
+	query = memchr(normal, '?', t->path.n);
+	t->path_only = view_of(normal, query != NULL ? (size_t)(query - normal) : t->path.n);
+	return 0;
+}
+
+int target_of(const struct conf *c, struct view scheme, struct view authority, struct view path, struct arena *a,
+	      struct target *out)
+{
+	struct target t = { .scheme = scheme };
+	int r = set_host(scheme, authority, a, &t);
+
+	if (r == 0)
+		r = set_path(path, a, &t);
+	if (r != 0)
+		return r;
+	t.site = conf_site_for(c, t.host);
+	if (t.site == NULL)
+		return -ENOENT;
+	*out = t;
+	return 0;
+}
+
+void target_key(const struct target *t, const struct conf_cache *cache, uint8_t out_primary[16])
+{
+	struct cache_url url = { .site = t->site->name, .path = t->path };
+
+	if (cache->key_scheme)
+		url.scheme = t->scheme;
+	if (cache->key_host)
+		url.host = t->authority;
+	if (cache->key_query_none)
+		url.path = t->path_only;
+	cache_key_primary(&url, out_primary);
+}
+
+struct view target_url(const struct target *t, struct arena *a)
+{
+	return arena_printf(a, "%.*s://%.*s%.*s", VIEW_ARG(t->scheme), VIEW_ARG(t->authority), VIEW_ARG(t->path));
+}

@@ -1,0 +1,53 @@
+/*
+ * A worker: the process that serves traffic. Its context, passed to everything that runs in it.
+ *
+ * worker.c runs the process (ipc with the master, snapshots, accepting, draining, the 1 s tick);
+ * connection.c, h1.c and request.c serve.
+ */
+#ifndef BRIM_EDGE_WORKER_H
+#define BRIM_EDGE_WORKER_H
+
+#include "cache/cache.h"
+#include "conf/conf.h"
+#include "edge/access_log.h"
+#include "edge/base/list.h"
+#include "edge/base/loop.h"
+#include "edge/stats.h"
+#include "origin/fetch.h"
+#include "origin/pipe.h"
+
+struct connection;
+
+struct worker {
+	uint32_t magic;
+	unsigned slot;
+	struct loop *loop;
+	struct conf *conf; /* the current snapshot; requests ref it */
+	struct cache *cache;
+	struct origin_pool *origins;
+	struct pipe_pool pipes;
+	struct pipe *fill_pipes[2]; /* from the socket, and tee'd to the client; empty between turns */
+	struct stats_worker *stats;
+	struct access_log *access;
+	struct list connections; /* of struct connection */
+	unsigned connection_count, request_count;
+	bool draining;	/* no keep-alive from now on; done when connection_count is 0 */
+	bool orphaned;	/* the master is dead: finish without storing */
+	uint64_t boot_secret[2]; /* random, for request ids and hash seeds */
+};
+
+/* --- what worker.c calls (connection.c) ------------------------------------------------------- */
+
+/* Takes the accepted socket (closes it on failure). The listener belongs to w->conf. */
+void connection_open(struct worker *w, int fd, const struct sock_addr *peer, const struct conf_listener *listener);
+/* w->draining was set: idle connections close, busy ones close after their answer. */
+void connections_drain(struct worker *w);
+/* Deadline passed: close all, now. */
+void connections_abort(struct worker *w);
+
+/* --- what connection.c calls back (worker.c) ---------------------------------------------------- */
+
+/* A connection is gone (connection_count is already less): a draining worker may be done. */
+void worker_connection_gone(struct worker *w);
+
+#endif

@@ -167,7 +167,7 @@ enum shared_claim_state {
 
 enum shared_claim_kind {
 	CLAIM_FILL, /* a new object */
-	CLAIM_REFRESH, /* a new head entry for the object with this object id; its body stays where it is */
+	CLAIM_REFRESH, /* a new head entry (a new object id) for a body that is there: commit.body_id wrote it */
 };
 
 /*
@@ -177,6 +177,7 @@ enum shared_claim_kind {
  */
 struct shared_commit {
 	uint64_t secondary, base;
+	uint64_t body_id; /* of the object that wrote the body: the object id of a fill, an older one of a refresh */
 	uint32_t head_segment, head_offset, head_bytes; /* the whole entry: header, texts, head */
 	uint32_t body_segment, body_offset; /* body_segment 0: in chunk files, or no body */
 	uint32_t chunks;		    /* how many chunk files, numbers 0 … chunks-1 */
@@ -211,11 +212,11 @@ struct shared_claim {
 	_Atomic uint64_t birth;
 
 	struct shared_commit commit;
-	uint64_t unused[6];
+	uint64_t unused[5];
 };
 static_assert(offsetof(struct shared_claim, primary) == 64, "one cache line");
 static_assert(sizeof(struct shared_claim) == 256, "layout");
-static_assert(sizeof(struct shared_commit) == 112, "layout");
+static_assert(sizeof(struct shared_commit) == 120, "layout");
 
 struct shared_stripe {
 	pthread_mutex_t mutex; /* robust, process-shared */
@@ -332,12 +333,5 @@ uint32_t shared_segment_close(struct shared_segment *sg);
  * start is what is aligned: the entry begins skew bytes before). 0; -ENOSPC; -ESTALE: not that segment any more. */
 int shared_segment_reserve(struct shared_store *st, uint32_t id, uint32_t n, uint32_t align,
 			   uint32_t skew, uint32_t *out_offset) NODISCARD;
-
-/* --- names of files beneath a store's directory ----------------------------------------------------- */
-
-enum { SHARED_NAME = 48 };
-void shared_segment_name(uint32_t id, char out[SHARED_NAME]);	  /* segments/%08x.seg */
-void shared_segment_log_name(uint32_t id, char out[SHARED_NAME]); /* segments/%08x.log */
-void shared_chunk_name(uint64_t object_id, uint32_t chunk, char out[SHARED_NAME]); /* chunks/%02x/%016llx.%04x */
 
 #endif

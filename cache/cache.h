@@ -83,7 +83,7 @@ struct cache_record {
 	uint8_t store;
 	uint16_t status;
 	uint32_t flags;
-	uint64_t object_id, body_id, birth; /* body_id: of the object that wrote the body (an older one after a refresh) */
+	uint64_t object_id, birth;
 	uint64_t body_id; /* whose body it is (chunk files bear it): object_id but after a refresh */
 	uint32_t head_segment, head_offset, head_bytes; /* whole entry: header, texts, stored head */
 	uint32_t body_segment, body_offset;		/* a body in a segment; segment 0: chunk files or none */

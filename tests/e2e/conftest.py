@@ -38,7 +38,7 @@ def pytest_runtest_makereport(item, call):
     report = outcome.get_result()
     if report.failed:
         for node in getattr(item, "nodes", []):
-            text = node.stderr() or getattr(node, "last_words", "")
+            text = node.stderr() or node.last_words
             report.sections.append((f"log of {node.conf['name']} in {node.directory}", text[-20000:]))
         for origin in getattr(item, "origins", []):
             report.sections.append(("requests to the origin", "\n".join(map(repr, origin.requests[-50:]))))

@@ -77,6 +77,7 @@ class Node:
         self.access_path = os.path.join(self.directory, "access.log")
         self.stderr_path = os.path.join(self.directory, "stderr")
         self.process = None
+        self.last_words = ""
         self.may_crash = False  # a test that kills or breaks children says so
         self.port = free_port()
         url = getattr(origin, "url", origin)
@@ -221,6 +222,7 @@ class Node:
                 os.kill(pid, signal.SIGKILL)
             if self.process is not None:
                 self.process.wait(10)
+            self.last_words = self.stderr()  # for the report of a test that fails in its teardown
             if not os.environ.get("BRIM_KEEP"):
                 shutil.rmtree(self.directory, ignore_errors=True)
 

@@ -9,7 +9,8 @@
 #include "edge/http/head.h"
 
 struct http_chunked {
-	uint64_t payload_left; /* of the current chunk */
+	uint64_t payload_left; /* of the current chunk; 0 while its size is still being read */
+	uint64_t size;	       /* as read so far */
 	uint8_t state;
 	uint8_t digits;
 	uint32_t line_bytes;   /* of the current size line or of the trailers, against limits */

@@ -5,12 +5,14 @@
 #include "edge/base/check.h"
 #include "edge/base/view.h"
 
-/* "Example.COM:80" → host "example.com", port 80 (0: none given). Valid characters only (reg-name,
- * IPv4, bracketed IPv6). Writes at most 255 bytes. -EINVAL. */
+/* "Example.COM:80" → host "example.com", port 80 (0: none given). Only what a DNS name, an IPv4 or a
+ * bracketed IPv6 address may hold; no user, no percent. Writes at most 255 bytes and a NUL. -EINVAL. */
 enum { URI_HOST_MAX = 255 };
-int uri_authority(struct view v, char host[URI_HOST_MAX + 1], size_t *out_host_bytes, uint16_t *out_port) NODISCARD;
+int uri_authority(struct view v, char host[URI_HOST_MAX + 1], size_t *out_host_bytes,
+		  uint16_t *out_port) NODISCARD;
 
-/* http://host[:port][/path] parts; scheme is lower case. -EINVAL. */
+/* http(s)://host[:port][/path] parts; scheme is lower case (a literal). A query without a path is -EINVAL,
+ * since there is no "/" to point at. */
 struct uri {
 	struct view scheme, authority, path; /* path and query; "/" where empty */
 };
@@ -19,8 +21,8 @@ int uri_parse(struct view v, struct uri *out) NODISCARD;
 /*
  * Path and query in the form that is keyed and sent to the origin: percent-encoded unreserved characters are
  * decoded, other triplets get upper-case digits, dot segments are removed; a fragment, NUL or a broken triplet
- * is -EINVAL. %2F, %5C and %00 stay encoded. out must hold v.n bytes. *out_odd: it has %2f, %5c, %00, or had
- * ".." after decoding (rules give such a path no lifetime).
+ * is -EINVAL. %2F, %5C and %00 stay encoded. "*" stays as it is. out must hold v.n bytes. *out_odd: its path has
+ * %2f, %5c, "\\" or %00, or had ".." after decoding (rules give such a path no lifetime).
  */
 int uri_normalise(struct view v, char *out, size_t *out_bytes, bool *out_odd) NODISCARD;
 

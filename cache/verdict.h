@@ -17,6 +17,7 @@ enum {
 	META_HAS_VALIDATOR = 1 << 3,   /* ETag or Last-Modified: can be revalidated */
 	META_BY_RULE = 1 << 4,	       /* a rule's or default lifetime rather than the origin's */
 	META_SWR_GIVEN = 1 << 5, META_SIE_GIVEN = 1 << 6, /* by the origin */
+	META_IMMUTABLE = 1 << 7, /* RFC 8246: a reload doesn't validate it while fresh */
 };
 struct cache_meta {
 	uint16_t status;
@@ -48,8 +49,8 @@ enum request_verdict verdict_request(const struct http_request *r, const struct 
 
 enum store_reason {
 	STORE_YES, STORE_NO_STORE, STORE_PRIVATE, STORE_AUTHORIZATION, STORE_STATUS, STORE_NO_LIFETIME,
-	STORE_SET_COOKIE, STORE_COOKIE_REQUEST, STORE_VARY_STAR, STORE_PARTIAL, STORE_METHOD, STORE_BYPASS, STORE_NO_CACHE_FIELDS,
-	STORE_VARY_TOO_LONG,
+	STORE_SET_COOKIE, STORE_COOKIE_REQUEST, STORE_VARY_STAR, STORE_PARTIAL, STORE_METHOD, STORE_BYPASS,
+	STORE_NO_CACHE /* and no validator to make it useful */, STORE_VARY_TOO_LONG,
 };
 const char *store_reason_text(enum store_reason r); /* "no-store", "private", … for Cache-Status detail */
 
@@ -59,6 +60,7 @@ struct exchange_times {
 /*
  * STORE_YES: *out is filled (status, flags, received, initial_age, lifetime, stale_*, etag, last_modified; not birth, hashes, url, tags).
  * A response that must be validated before each use (no-cache, lifetime 0) is stored if it has a validator.
+ * Set-Cookie: where the site doesn't say «store», the storing code removes the field from what is stored.
  */
 enum store_reason verdict_store(const struct http_request *rq, const struct http_response *rs, const struct exchange_times *t,
 				const struct conf_cache *conf, struct cache_meta *out);
@@ -96,8 +98,10 @@ bool verdict_not_modified(const struct http_request *rq, uint16_t status, struct
 /* The rule of a response: lower-case names, sorted, without duplicates, separated by one comma, in out (CACHE_VARY_MAX bytes).
  * 0: none or written (*out_bytes may be 0); -ENOENT: "*"; -E2BIG: too long. */
 int verdict_vary_rule(const struct http_response *rs, char *out, size_t capacity, size_t *out_bytes) NODISCARD;
-/* The normalised value of a request field for Vary: all lines joined by ", ", trimmed; into out (capacity bytes). Returns its
- * length; a value that is too long is replaced by its hash. */
+/* The normalised value of a request field for Vary: all lines joined by ", "; into out (capacity bytes, at least
+ * VERDICT_VARY_VALUE_MIN). Returns its length: 0 where the field is absent; a value that is empty is one space; one that is too
+ * long is replaced by a hash, marked so that no value can equal it. */
+enum { VERDICT_VARY_VALUE_MIN = 64 };
 size_t verdict_vary_value(const struct http_request *rq, struct view name, char *out, size_t capacity);
 
 #endif

@@ -2,7 +2,7 @@
  * Claims as the keeper and the fill see them: who is filling what. The worker's public side
  * (cache_claim_take, cache_claim_drop, waits) is in cache/cache.h; the states are in cache/shared.h.
  *
- * A claim's stripe is chosen by a keyed hash of the whole key, so that a peer can't aim at one. Its mutex guards the
+ * A claim's stripe is chosen by a keyed hash of the primary key, so that a peer can't aim at one and all variants meet. Its mutex guards the
  * search and the fields that the search reads; it is never held across I/O or while waiting, and a worker
  * that can't have it within a millisecond passes. A holder's death leaves at most one slot half written: a slot
  * becomes visible by its state alone, which is stored last.
@@ -33,6 +33,8 @@ struct claim_view {
 	uint32_t chunks_begun; /* FAILED: chunk files 0 … this-1 may exist and are to be unlinked */
 	struct shared_commit commit; /* DONE, COMMITTED */
 };
+/* The first claim from slot «from» on that isn't FREE, for scans of the whole table; -ENOENT: no more. */
+int claim_next(struct cache_shared *s, uint32_t from);
 /* 0 if the slot is DONE, FAILED or COMMITTED (only the keeper moves it on from there); -ENOENT: FREE or FILLING. */
 int claim_view(struct cache_shared *s, uint32_t slot, struct claim_view *out) NODISCARD;
 /* DONE → COMMITTED, when log and index hold it; wakes who waits. Then claim_free. */
@@ -43,7 +45,8 @@ void claim_refused(struct cache_shared *s, uint32_t slot);
 int claim_free(struct cache_shared *s, uint32_t slot) NODISCARD;
 /* Is the segment named by a claim in FILLING or DONE? Ask after shared_segment_close: then «no» stays «no». */
 bool claim_segment_busy(struct cache_shared *s, unsigned store, uint32_t segment);
-/* The worker in this slot is gone: what it was filling becomes FAILED, its bits are cleared. */
+/* After shared_worker_gone, or for an attaching worker's predecessors: what they were filling becomes FAILED, their
+ * bits are cleared. */
 void claim_sweep_worker(struct cache_shared *s, unsigned worker);
 /* Is any claim of this primary key there? */
 bool claim_known(struct cache_shared *s, const uint8_t primary[16]);

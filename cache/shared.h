@@ -220,7 +220,8 @@ static_assert(sizeof(struct shared_commit) == 120, "layout");
 
 struct shared_stripe {
 	pthread_mutex_t mutex; /* robust, process-shared */
-	uint8_t padding[64 - sizeof(pthread_mutex_t)];
+	_Atomic uint64_t used; /* a bit per claim that isn't FREE; changed under the mutex, derived from the states */
+	uint8_t padding[64 - sizeof(pthread_mutex_t) - sizeof(uint64_t)];
 };
 
 /* --- mailboxes: a worker asks the keeper for a purge ------------------------------------------- */
@@ -307,6 +308,8 @@ bool shared_keeper_here(const struct cache_shared *s);
 /* By the keeper, every SHARED_BEAT_MS; also sets its pid. shared_keeper_gone at an orderly end. */
 void shared_keeper_beat(struct cache_shared *s);
 void shared_keeper_gone(struct cache_shared *s);
+/* By the keeper when the worker in this slot died; then claim_sweep_worker and purge_mailbox_sweep. */
+void shared_worker_gone(struct cache_shared *s, unsigned slot, int pid);
 
 /* The ring of finished claims. put: by a worker. take: by the keeper, with its own cursor (0 at first: everything in it).
  * Returns a slot number, -EAGAIN (empty), or -EOVERFLOW (lapped: scan all claims; the cursor was moved on). */

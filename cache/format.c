@@ -26,7 +26,7 @@ void format_log_path(uint32_t segment, char out[FORMAT_PATH_MAX])
 
 void format_chunk_path(uint64_t body_id, uint32_t chunk, char out[FORMAT_PATH_MAX])
 {
-	snprintf(out, FORMAT_PATH_MAX, FORMAT_CHUNKS_DIR "/%02x/%016llx-%08x",
+	snprintf(out, FORMAT_PATH_MAX, FORMAT_CHUNKS_DIR "/%02x/%016llx.%04x",
 		 (unsigned)(body_id & 0xff), (unsigned long long)body_id, chunk);
 }
 
@@ -65,9 +65,10 @@ bool format_segment_name(const char *name, uint32_t *out_segment, bool *out_is_l
 bool format_chunk_name(const char *name, uint64_t *out_body_id, uint32_t *out_chunk)
 {
 	uint64_t body_id, chunk;
+	size_t n = strlen(name);
 
-	if (strlen(name) != 25 || name[16] != '-' || !parse_hex(name, 16, &body_id) ||
-	    !parse_hex(name + 17, 8, &chunk))
+	if (n < 21 || n > 25 || name[16] != '.' || !parse_hex(name, 16, &body_id) ||
+	    !parse_hex(name + 17, (unsigned)n - 17, &chunk))
 		return false;
 	*out_body_id = body_id;
 	*out_chunk = (uint32_t)chunk;

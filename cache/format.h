@@ -16,7 +16,7 @@
  *	index.mdb		LMDB, derived from the logs (and index.mdb-lock)
  *	segments/%08x.seg	entries: head and small body
  *	segments/%08x.log	what was committed to that segment
- *	chunks/%02x/…		chunk files: %016llx-%08x, object id and chunk number; folder: low byte of the id
+ *	chunks/%02x/…		chunk files: %016llx.%04x, object id and chunk number; folder: low byte of the id
  */
 #ifndef BRIM_CACHE_FORMAT_H
 #define BRIM_CACHE_FORMAT_H
@@ -52,7 +52,8 @@ bool format_chunk_name(const char *name, uint64_t *out_body_id, uint32_t *out_ch
 /* --- superblock ---------------------------------------------------------------------------- */
 
 enum { FORMAT_STORE_MAGIC = 0x534d5242 /* "BRMS" */, FORMAT_STORE = 1 };
-enum { FORMAT_STORE_CLEAN = 1 }; /* the keeper closed it: nothing is to be replayed */
+/* CLEAN: the keeper closed it, all is synced. SUSPECT: a write or sync failed; what isn't marked as synced is not trusted. */
+enum { FORMAT_STORE_CLEAN = 1, FORMAT_STORE_SUSPECT = 2 };
 
 struct format_store {
 	uint64_t checksum; /* XXH3 of what follows */
@@ -62,10 +63,16 @@ struct format_store {
 	uint32_t chunk_bytes;
 	uint64_t size_bytes; /* as last configured */
 	uint64_t epoch;	     /* of the object ids: epoch << 40 | counter */
+	/* Chunk files of this epoch and later may lack a commit; logs from this segment on tell. */
+	uint64_t scan_epoch;
+	uint32_t scan_segment;
+	uint32_t flags;
+	uint32_t starts; /* of keepers since one last ran for a while: an index that kills them is wiped */
+	uint32_t reserved;
 	uint8_t boot_id[40]; /* text, NUL-padded: when the store was last open */
-	uint32_t flags, reserved;
 };
-static_assert(sizeof(struct format_store) == 104, "superblock");
+static_assert(sizeof(struct format_store) == 120, "superblock");
+static_assert(offsetof(struct format_store, boot_id) == 80, "superblock");
 
 enum { FORMAT_EPOCH_SHIFT = 40 };
 

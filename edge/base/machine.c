@@ -120,6 +120,17 @@ int machine_detach(struct machine *m)
 	return fd;
 }
 
+void machine_adopt(struct machine *m, struct watch *from)
+{
+	m->broken = false;
+	watch_move(from, &m->watch, on_watch);
+}
+
+void machine_release(struct machine *m, struct watch *to, watch_fn *fn)
+{
+	watch_move(&m->watch, to, fn);
+}
+
 void machine_wake(struct machine *m)
 {
 	if (m->over)

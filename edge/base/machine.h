@@ -49,6 +49,9 @@ int machine_init(struct machine *m, struct loop *l, int fd, const struct step *s
 int machine_attach(struct machine *m, int fd) NODISCARD;
 /* Takes the descriptor away without closing it. */
 int machine_detach(struct machine *m);
+/* The same two with the watch, and so without system calls: for a descriptor that outlives the machine. */
+void machine_adopt(struct machine *m, struct watch *from);
+void machine_release(struct machine *m, struct watch *to, watch_fn *fn);
 
 /* From within a step: which step is next. */
 static inline enum step_result machine_goto(struct machine *m, unsigned step)

@@ -1,0 +1,196 @@
+/*
+ * Opening a node, in the order in which a second one should fail: first the stores, whose lock says who
+ * else is running, then addresses. Everything shared exists before the first fork.
+ */
+#include "edge/node.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "conf/fault.h"
+#include "edge/base/log.h"
+#include "edge/board.h"
+#include "edge/sealed.h"
+
+int node_text(const struct node_options *o, struct conf_faults *faults, char **out_text)
+{
+	if (o->file != NULL)
+		return conf_read(o->file, faults, out_text);
+	return conf_quick_text(&o->quick, faults, out_text);
+}
+
+int node_conf_read(const struct node_options *o, const struct conf *before, uint32_t generation,
+		   struct conf_faults *faults, struct node_conf *out)
+{
+	struct node_conf c = { .fd = -1 };
+	char *text = NULL, *slotted = NULL;
+	int r = node_text(o, faults, &text);
+
+	if (r == 0)
+		r = conf_assign_slots(view_str(text), before, faults, &slotted);
+	if (r == 0)
+		r = conf_build(view_str(slotted), generation, faults, &c.conf);
+	if (r == 0) {
+		c.fd = sealed_write("brim-configuration", view_str(slotted));
+		if (c.fd < 0) {
+			r = c.fd;
+			conf_fault(faults, "configuration", "can't be sealed: %s", strerror(-r));
+			node_conf_close(&c);
+		}
+	}
+	free(text);
+	free(slotted);
+	if (r == 0)
+		*out = c;
+	return r;
+}
+
+void node_conf_close(struct node_conf *c)
+{
+	if (c->conf != NULL)
+		conf_unref(c->conf);
+	if (c->fd >= 0)
+		close(c->fd);
+	*c = (struct node_conf){ .fd = -1 };
+}
+
+static int find_user(struct node *n, struct conf_faults *faults)
+{
+	struct view user = n->conf.conf->user;
+	int r = privileges_find(user, &n->privileges);
+
+	if (r == -ENOENT)
+		conf_fault(faults, "/user", "no such user: %.*s (\"\" to stay root)", VIEW_ARG(user));
+	else if (r != 0)
+		conf_fault(faults, "/user", "%.*s: %s", VIEW_ARG(user), strerror(-r));
+	return r;
+}
+
+static int open_store(struct node *n, size_t i, struct conf_faults *faults)
+{
+	const struct conf_store *store = &n->conf.conf->stores[i];
+	struct cache_store_conf *c = &n->cache_conf.stores[i];
+	const struct privileges *p = &n->privileges;
+	char pointer[64];
+	int r = cache_store_open(store->path, p->uid, p->gid, &c->dir_fd, &n->lock_fds[i]);
+
+	(void)snprintf(pointer, sizeof(pointer), "/stores/%zu/path", i);
+	if (r == -EWOULDBLOCK) {
+		conf_fault(faults, pointer, "%.*s is in use by another node: two can't share a store",
+			   VIEW_ARG(store->path));
+		return r;
+	}
+	if (r != 0) {
+		conf_fault(faults, pointer, "can't open %.*s: %s", VIEW_ARG(store->path),
+			   strerror(-r));
+		return r;
+	}
+	c->name = store->name;
+	c->size_bytes = store->size_bytes;
+	n->cache_conf.store_count++;
+	return 0;
+}
+
+static int open_stores(struct node *n, struct conf_faults *faults)
+{
+	n->cache_conf.workers = n->conf.conf->workers;
+	for (size_t i = 0; i < n->conf.conf->store_count; i++) {
+		int r = open_store(n, i, faults);
+
+		if (r != 0)
+			return r;
+	}
+	return 0;
+}
+
+static int share_memory(struct node *n, struct conf_faults *faults)
+{
+	n->board = board_new();
+	n->stats = stats_new(n->cache_conf.workers);
+	n->origin_shared = origin_shared_new();
+	n->cache_shared = cache_shared_new(&n->cache_conf);
+	if (n->board != NULL && n->stats != NULL && n->origin_shared != NULL &&
+	    n->cache_shared != NULL)
+		return 0;
+	conf_fault(faults, "memory", "the shared memory can't be had: %s", strerror(errno));
+	return -ENOMEM;
+}
+
+/* Each connection takes a descriptor or two, and the default soft limit is made for select(). */
+static void raise_descriptor_limit(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
+		log_warn("descriptor_limit_kept", "error=%d", errno);
+}
+
+int node_open(struct node *n, const struct node_options *o, struct conf_faults *faults)
+{
+	int r;
+
+	*n = (struct node){ .options = o, .conf.fd = -1, .logs = LOGS_NONE };
+	for (unsigned i = 0; i < CONF_STORES_MAX; i++) {
+		n->lock_fds[i] = -1;
+		n->cache_conf.stores[i].dir_fd = -1;
+	}
+	listen_init(&n->sockets);
+	raise_descriptor_limit();
+	r = node_conf_read(o, NULL, 1, faults, &n->conf);
+	if (r == 0)
+		r = find_user(n, faults);
+	if (r == 0)
+		r = open_stores(n, faults);
+	if (r == 0)
+		r = listen_open_traffic(&n->sockets, n->conf.conf, faults);
+	if (r == 0)
+		r = listen_open_admin(&n->sockets, n->conf.conf, &n->privileges, faults);
+	if (r == 0)
+		r = logs_open(n->conf.conf, faults, &n->logs);
+	if (r == 0)
+		r = share_memory(n, faults);
+	if (r != 0)
+		node_close(n);
+	return r;
+}
+
+static void close_all(int *fds, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++) {
+		if (fds[i] >= 0)
+			close(fds[i]);
+		fds[i] = -1;
+	}
+}
+
+void node_close(struct node *n)
+{
+	if (n->conf.conf != NULL)
+		listen_remove_admin(&n->sockets, n->conf.conf);
+	listen_close_traffic(&n->sockets, -1);
+	listen_close_admin(&n->sockets);
+	cache_shared_free(n->cache_shared);
+	origin_shared_free(n->origin_shared);
+	stats_free(n->stats);
+	board_free(n->board);
+	for (unsigned i = 0; i < CONF_STORES_MAX; i++)
+		close_all(&n->cache_conf.stores[i].dir_fd, 1);
+	close_all(n->lock_fds, CONF_STORES_MAX);
+	logs_close(&n->logs);
+	node_conf_close(&n->conf);
+}
+
+void node_keep_for(struct node *n, enum process_role role, unsigned slot)
+{
+	listen_close_traffic(&n->sockets, role == PROCESS_WORKER ? (int)slot : -1);
+	if (role == PROCESS_KEEPER)
+		return;
+	listen_close_admin(&n->sockets);
+	close_all(n->lock_fds, CONF_STORES_MAX);
+}

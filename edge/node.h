@@ -1,0 +1,53 @@
+/*
+ * The node: what the master opens once and every child, also one that comes later, is given. The
+ * configuration in use and the log files are exchanged by reloads (reload.c); all else stays.
+ *
+ * Lifetime: node_open → (children are forked, reloads) → node_close. node_close is safe on a node that is
+ * open only in part.
+ */
+#ifndef BRIM_EDGE_NODE_H
+#define BRIM_EDGE_NODE_H
+
+#include "edge/listen.h"
+#include "edge/logs.h"
+#include "edge/process.h"
+
+struct node_options {
+	const char *file; /* NULL: «quick» says it all */
+	struct conf_quick quick;
+};
+
+/* A configuration in the forms that the master needs. */
+struct node_conf {
+	struct conf *conf;
+	int fd; /* sealed memfd: its text with slots; -1: none */
+};
+
+struct node {
+	const struct node_options *options;
+	struct node_conf conf;
+	struct privileges privileges;
+	struct cache_conf cache_conf;
+	int lock_fds[CONF_STORES_MAX];
+	struct cache_shared *cache_shared;
+	struct origin_shared *origin_shared;
+	struct stats *stats;
+	struct process_board *board;
+	struct listen_sockets sockets;
+	struct logs logs;
+};
+
+/* The text that the options name. Faults are told. 0 or a negative errno. */
+int node_text(const struct node_options *o, struct conf_faults *faults, char **out_text) NODISCARD;
+/* Checked whole, with slots that keep those of «before» (NULL: none). */
+int node_conf_read(const struct node_options *o, const struct conf *before, uint32_t generation,
+		   struct conf_faults *faults, struct node_conf *out) NODISCARD;
+void node_conf_close(struct node_conf *c);
+
+/* What goes wrong is told to «faults», a line each. 0 or a negative errno. */
+int node_open(struct node *n, const struct node_options *o, struct conf_faults *faults) NODISCARD;
+void node_close(struct node *n);
+/* In a child: closes what belongs to the master or to other children. */
+void node_keep_for(struct node *n, enum process_role role, unsigned slot);
+
+#endif

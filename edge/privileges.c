@@ -1,0 +1,48 @@
+/* Dropping root in children; see privileges.h. The order is groups, group, user: none can be left out. */
+#include "edge/privileges.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+int privileges_find(struct view user, struct privileges *out)
+{
+	struct privileges p = { .uid = geteuid(), .gid = getegid(), .group_count = PRIVILEGES_GROUPS_MAX };
+	const struct passwd *found;
+	char name[256];
+
+	if (user.n == 0 || p.uid != 0) {
+		*out = p;
+		return 0;
+	}
+	(void)snprintf(name, sizeof(name), "%.*s", VIEW_ARG(user));
+	found = getpwnam(name);
+	if (found == NULL)
+		return -ENOENT;
+	p.uid = found->pw_uid;
+	p.gid = found->pw_gid;
+	if (getgrouplist(name, p.gid, p.groups, &p.group_count) < 0)
+		return -E2BIG;
+	p.drop = p.uid != 0;
+	*out = p;
+	return 0;
+}
+
+int privileges_drop(const struct privileges *p)
+{
+	/* Whatever runs in a child gains nothing from a set-user-id program. */
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 && errno != EINVAL)
+		return -errno;
+	if (!p->drop)
+		return 0;
+	if (setgroups((size_t)p->group_count, p->groups) != 0)
+		return -errno;
+	if (setresgid(p->gid, p->gid, p->gid) != 0 || setresuid(p->uid, p->uid, p->uid) != 0)
+		return -errno;
+	/* Changing the user took core dumps away: a child that dies should leave one where the system wants it. */
+	(void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+	return setuid(0) == 0 ? -EPERM : 0;
+}

@@ -1,0 +1,38 @@
+/*
+ * A child's snapshots: the one in use and the one on offer, exchanged as the master says (edge/message.h).
+ * Workers and the keeper share this; what a new snapshot means to each is theirs.
+ */
+#ifndef BRIM_EDGE_SNAPSHOT_H
+#define BRIM_EDGE_SNAPSHOT_H
+
+#include "edge/base/ipc.h"
+#include "edge/logs.h"
+#include "edge/process.h"
+
+struct snapshot {
+	int ipc_fd;
+	struct conf *conf;    /* in use; this struct's reference */
+	struct conf *offered; /* NULL: nothing is on offer */
+	int conf_fd;	      /* the text of the one in use; the keeper shows it */
+	int offered_fd;
+	struct logs offered_logs;
+	/* New log files after SNAPSHOT_LOGS or SNAPSHOT_COMMITTED; the one who asks takes them (-1: taken or none). */
+	struct logs logs;
+};
+
+enum snapshot_event {
+	SNAPSHOT_NOTHING,   /* the message was dealt with */
+	SNAPSHOT_COMMITTED, /* conf is another one, logs too */
+	SNAPSHOT_LOGS,	    /* logs were reopened */
+	SNAPSHOT_NOT_OURS,  /* a message for the caller */
+};
+
+/* Builds the snapshot that the process starts with. 0, or a negative errno with the fault in the log. */
+int snapshot_open(struct snapshot *s, const struct process *p) NODISCARD;
+void snapshot_close(struct snapshot *s);
+/* Takes the message's descriptors, whatever it is. */
+enum snapshot_event snapshot_message(struct snapshot *s, struct ipc_message *m);
+/* The error log of this process from now on; s->logs.error_fd is taken. The old one is closed. */
+void snapshot_use_error_log(struct snapshot *s, int *error_fd);
+
+#endif

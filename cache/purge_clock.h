@@ -29,13 +29,18 @@ uint64_t purge_clock_newest(const struct cache_shared *s, const struct cache_sco
 bool purge_clock_hit(const struct cache_shared *s, const struct cache_scope *scopes, unsigned count,
 		     bool soft, uint64_t birth);
 
-/* Mailboxes, by the keeper. The next one that asks (from *cursor on; all are looked at once around), marked TAKEN;
- * NULL: none. restart: also those that an earlier keeper had taken. Frees cancelled ones as it passes. */
+/* --- mailboxes (purge_ask.c) ---------------------------------------------------------------------- */
+
+/* By the keeper. The next letter (from *cursor on; all are looked at once around), marked TAKEN; NULL: none.
+ * restart: also those that an earlier keeper had taken. Each letter that was taken must be answered. */
 struct shared_mailbox *purge_mailbox_take(struct cache_shared *s, uint32_t *cursor, bool restart);
 /* The answer: result 0 and its sequence, or a negative errno; wakes the worker. */
 void purge_mailbox_answer(struct cache_shared *s, struct shared_mailbox *m, int result,
 			  uint64_t sequence);
-/* A worker is gone: its mailboxes are cancelled. */
+/* By a worker that attaches: its predecessor's letters are cancelled. (The keeper need not: what a dead worker asked for
+ * is done, and the answer waits for nobody.) */
 void purge_mailbox_sweep(struct cache_shared *s, unsigned worker);
+/* The worker was woken: post the wakes of those who have an answer; all: of everybody who waits for one. */
+void purge_ask_wake(struct cache *c, bool all);
 
 #endif

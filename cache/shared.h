@@ -227,9 +227,9 @@ struct shared_stripe {
 /* --- mailboxes: a worker asks the keeper for a purge ------------------------------------------- */
 
 /*
- * FREE → ASKED (worker) → TAKEN (keeper) → DONE or FAILED (keeper) → FREE (worker). A worker that no longer waits, or
- * died, leaves ASKED or TAKEN as CANCELLED, which the keeper frees when it comes by. A new keeper treats TAKEN
- * as ASKED: doing a purge twice is harmless.
+ * FREE → ASKED (worker) → TAKEN (keeper) → DONE or FAILED (keeper) → FREE (worker). A worker that no longer waits
+ * makes ASKED FREE and TAKEN CANCELLED, which the keeper frees instead of answering. A new keeper treats TAKEN as
+ * ASKED (doing a purge twice is harmless) and frees CANCELLED.
  */
 enum shared_mailbox_state {
 	MAILBOX_FREE,
@@ -308,7 +308,7 @@ bool shared_keeper_here(const struct cache_shared *s);
 /* By the keeper, every SHARED_BEAT_MS; also sets its pid. shared_keeper_gone at an orderly end. */
 void shared_keeper_beat(struct cache_shared *s);
 void shared_keeper_gone(struct cache_shared *s);
-/* By the keeper when the worker in this slot died; then claim_sweep_worker and purge_mailbox_sweep. */
+/* By the keeper when the worker in this slot died; then claim_sweep_worker. */
 void shared_worker_gone(struct cache_shared *s, unsigned slot, int pid);
 
 /* The ring of finished claims. put: by a worker. take: by the keeper, with its own cursor (0 at first: everything in it).

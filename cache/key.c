@@ -1,0 +1,65 @@
+/*
+ * Keys and purge scopes: hashes of names. SHA-256, because clients choose the URLs: with a weaker hash
+ * somebody could make one URL serve another's object.
+ *
+ * Each part is hashed with its length before it, so «a.example» + «/b» and «a.example/b» + «» differ, and an
+ * empty host or scheme (left out of the key) equals no given one.
+ */
+#include "cache/cache.h"
+
+#include "edge/base/hash.h"
+
+void cache_key_primary(const struct cache_url *u, uint8_t out_primary[16])
+{
+	const struct view parts[] = { u->site, u->host, u->scheme, u->path };
+
+	hash_sha256_128(parts, ARRAY_LEN(parts), out_primary);
+}
+
+enum { PARTS_AT_ONCE = 16 };
+
+uint64_t cache_key_secondary(uint64_t base, const struct view *values, size_t count)
+{
+	struct view parts[PARTS_AT_ONCE];
+	uint64_t hash = base;
+
+	do {
+		size_t n = count < PARTS_AT_ONCE - 1 ? count : PARTS_AT_ONCE - 1;
+
+		parts[0] = view_of((const char *)&hash, sizeof(hash));
+		for (size_t i = 0; i < n; i++)
+			parts[i + 1] = values[i];
+		hash = hash_sha256_64(parts, n + 1);
+		values += n;
+		count -= n;
+	} while (count > 0);
+	return hash != 0 ? hash : 1;
+}
+
+struct cache_scope cache_scope_url(const uint8_t primary[16])
+{
+	struct cache_scope scope = { .kind = CACHE_SCOPE_URL };
+
+	memcpy(&scope.hash, primary, sizeof(scope.hash));
+	return scope;
+}
+
+struct cache_scope cache_scope_host(uint64_t site_hash, struct view host)
+{
+	const struct view parts[] = { VIEW("host"),
+				      view_of((const char *)&site_hash, sizeof(site_hash)), host };
+
+	return (struct cache_scope){ .kind = CACHE_SCOPE_HOST,
+				     .hash = hash_sha256_64(parts, ARRAY_LEN(parts)),
+				     .site_hash = site_hash };
+}
+
+struct cache_scope cache_scope_site(uint64_t site_hash)
+{
+	return (struct cache_scope){ .kind = CACHE_SCOPE_SITE, .hash = site_hash, .site_hash = site_hash };
+}
+
+struct cache_scope cache_scope_all(void)
+{
+	return (struct cache_scope){ .kind = CACHE_SCOPE_ALL };
+}

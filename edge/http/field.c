@@ -286,21 +286,17 @@ int http_etag_parse(struct view v, struct http_etag *out)
 	return 0;
 }
 
-/* The next tag of a list; what is no tag is skipped up to the next comma. */
+/* The next tag of a list. False: none left, or what comes is no tag; then nothing behind it counts,
+ * so that no tag is found inside of something else. */
 static bool etag_next(struct view *rest, struct http_etag *out)
 {
-	while (rest->n > 0) {
-		struct view v = http_trim(*rest);
-		size_t n = etag_at(v, out);
-		struct view behind = http_trim(view_skip(v, n));
-		if (n > 0 && (behind.n == 0 || behind.p[0] == ',')) {
-			*rest = behind;
-			return true;
-		}
-		const char *comma = memchr(v.p, ',', v.n);
-		*rest = comma == NULL ? view_skip(v, v.n) : view_skip(v, (size_t)(comma + 1 - v.p));
-	}
-	return false;
+	struct view v = *rest;
+
+	while (v.n > 0 && (char_blank(v.p[0]) || v.p[0] == ','))
+		v = view_skip(v, 1);
+	size_t n = etag_at(v, out);
+	*rest = http_trim(view_skip(v, n));
+	return n > 0 && (rest->n == 0 || rest->p[0] == ',');
 }
 
 bool http_etag_listed(const struct http_fields *f, enum http_field_id id,

@@ -1,0 +1,440 @@
+/*
+ * A worker's process: it takes connections from its own sockets, obeys the master, and leaves in order.
+ *
+ *   running    accepting
+ *   draining   (DRAIN, or the master is dead) what was queued is accepted, then the sockets close: closing
+ *              resets whoever still waits there. Over when the last request is, or at the deadline
+ *   aborting   (STOP, or the deadline) connections are cut; over at once
+ *
+ * A worker that leaves with nothing under way takes everything down in order. One that is cut off just
+ * exits: its memory goes with it, and the keeper sweeps what it held as after any death.
+ */
+#include "edge/worker.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "edge/base/log.h"
+#include "edge/message.h"
+#include "edge/process.h"
+#include "edge/snapshot.h"
+
+enum {
+	WORKER_MAGIC = 0x776f726b,
+	ACCEPTS_A_TURN = 32,
+	ACCEPTS_AT_END = 8192, /* more than a queue holds: newcomers can't keep us here for ever */
+	ACCEPT_PAUSE_MS = 100,
+	TICK_MS = 1000,
+	ENDING_TICK_MS = 20,
+	ABORT_MS = 500,
+	/* A user's pipes may take 64 MiB together (pipe-user-pages-soft), and each wants to have 1 MiB. */
+	PIPES_OF_USER = 60,
+	PIPES_MOST = 16,
+	PIPES_LEAST = 4,
+};
+
+struct worker_listener {
+	struct watch watch;
+	struct worker_process *process;
+	/* The address is what it was at the start; the texts are the current snapshot's. */
+	struct conf_listener conf;
+};
+
+struct worker_process {
+	struct worker w;
+	const struct process *given;
+	struct snapshot snapshot;
+	int error_fd;
+	struct watch ipc;
+	struct worker_listener listeners[CONF_LISTENERS_MAX];
+	struct timer tick, deadline, resume;
+	bool aborting, accept_paused;
+};
+
+static void drain(struct worker_process *p, uint64_t timeout_ms);
+static void abort_connections(struct worker_process *p);
+static void end_if_idle(struct worker_process *p);
+
+/* --- accepting ---------------------------------------------------------------------------------- */
+
+static void want_connections(struct worker_process *p, unsigned events)
+{
+	for (size_t i = 0; i < p->w.conf->listener_count; i++) {
+		if (p->listeners[i].watch.handle != NULL)
+			watch_want(&p->listeners[i].watch, events);
+	}
+}
+
+/* Out of descriptors or memory: without a pause the loop would spin on sockets that stay readable. */
+static void pause_accepting(struct worker_process *p, int error)
+{
+	log_error("accept_failed", "error=%d pause_ms=%d", error, ACCEPT_PAUSE_MS);
+	p->accept_paused = true;
+	want_connections(p, 0);
+	timer_set(&p->resume, ACCEPT_PAUSE_MS);
+}
+
+static void on_resume(struct timer *t)
+{
+	struct worker_process *p = CONTAINER_OF(t, struct worker_process, resume);
+
+	p->accept_paused = false;
+	want_connections(p, WATCH_READ);
+}
+
+/* The limit is the node's: all workers' open connections count. */
+static bool node_is_full(const struct worker_process *p)
+{
+	uint64_t limit = p->w.conf->limits.connections, open = 0;
+
+	if (limit == 0)
+		return false;
+	for (unsigned i = 0; i < stats_workers(p->given->stats); i++) {
+		struct stats_gauges g;
+
+		stats_worker_get(p->given->stats, i, &g);
+		open += g.connections;
+	}
+	return open >= limit;
+}
+
+/* Best effort: what doesn't fit into an empty send buffer isn't waited for. */
+static void refuse(struct worker_process *p, int fd)
+{
+	static const char body[] = "Too many connections.\n";
+	char text[512];
+	int n = snprintf(text, sizeof(text),
+			 "HTTP/1.1 503 Service Unavailable\r\n"
+			 "Proxy-Status: %.*s; error=connection_limit_reached\r\n"
+			 "Retry-After: 1\r\nContent-Type: text/plain\r\n"
+			 "Content-Length: %zu\r\nConnection: close\r\n\r\n%s",
+			 VIEW_ARG(p->w.conf->name), sizeof(body) - 1, body);
+
+	if (n > 0 && (size_t)n < sizeof(text))
+		(void)send(fd, text, (size_t)n, MSG_DONTWAIT | MSG_NOSIGNAL);
+	(void)shutdown(fd, SHUT_WR);
+	close(fd);
+}
+
+static void count_connections(struct worker *w)
+{
+	stats_set(&w->stats->gauges.connections, w->connection_count);
+}
+
+static void take_connection(struct worker_listener *l, int fd, const struct sock_addr *peer)
+{
+	struct worker_process *p = l->process;
+
+	stats_add(&p->w.stats->gauges.accepted, 1);
+	if (node_is_full(p)) {
+		refuse(p, fd);
+		return;
+	}
+	connection_open(&p->w, fd, peer, &l->conf);
+	count_connections(&p->w);
+}
+
+/* False: nothing more can be taken now. */
+static bool accept_one(struct worker_listener *l)
+{
+	struct sock_addr peer = { .len = sizeof(peer) - offsetof(struct sock_addr, any) };
+	int fd = accept4(l->watch.fd, &peer.any, &peer.len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+	if (fd >= 0) {
+		take_connection(l, fd, &peer);
+		return true;
+	}
+	if (errno == EAGAIN)
+		return false;
+	if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+		pause_accepting(l->process, errno);
+		return false;
+	}
+	return true; /* that connection is gone (ECONNABORTED and its like) */
+}
+
+static void on_listener(struct watch *watch, unsigned events)
+{
+	struct worker_listener *l = CONTAINER_OF(watch, struct worker_listener, watch);
+
+	(void)events;
+	for (unsigned i = 0; i < ACCEPTS_A_TURN && accept_one(l); i++)
+		;
+}
+
+static int open_listeners(struct worker_process *p)
+{
+	for (size_t i = 0; i < p->w.conf->listener_count; i++) {
+		struct worker_listener *l = &p->listeners[i];
+		int r = watch_open(&l->watch, p->w.loop, p->given->listen_fds[i], on_listener);
+
+		if (r != 0)
+			return r;
+		l->process = p;
+		l->conf = p->w.conf->listeners[i];
+	}
+	want_connections(p, WATCH_READ);
+	return 0;
+}
+
+static void close_listeners(struct worker_process *p)
+{
+	for (unsigned i = 0; i < CONF_LISTENERS_MAX; i++) {
+		struct worker_listener *l = &p->listeners[i];
+
+		if (l->watch.handle == NULL)
+			continue;
+		for (unsigned n = 0; n < ACCEPTS_AT_END && !p->aborting && accept_one(l); n++)
+			;
+		watch_close(&l->watch);
+		close(l->watch.fd);
+	}
+}
+
+/* --- leaving ---------------------------------------------------------------------------------- */
+
+static bool idle(const struct worker *w)
+{
+	return w->connection_count == 0 && w->request_count == 0;
+}
+
+static void end_if_idle(struct worker_process *p)
+{
+	if (p->w.draining && idle(&p->w))
+		loop_stop(p->w.loop);
+}
+
+static void drain(struct worker_process *p, uint64_t timeout_ms)
+{
+	if (p->w.draining)
+		return;
+	p->w.draining = true;
+	connections_drain(&p->w);
+	close_listeners(p);
+	timer_clear(&p->resume);
+	timer_set(&p->deadline, timeout_ms);
+	timer_set(&p->tick, ENDING_TICK_MS);
+	end_if_idle(p);
+}
+
+static void abort_connections(struct worker_process *p)
+{
+	if (p->aborting) {
+		loop_stop(p->w.loop);
+		return;
+	}
+	p->aborting = true;
+	log_info("connections_cut", "connections=%u", p->w.connection_count);
+	connections_abort(&p->w);
+	drain(p, ABORT_MS);
+	timer_set(&p->deadline, ABORT_MS);
+	end_if_idle(p);
+}
+
+static void on_deadline(struct timer *t)
+{
+	abort_connections(CONTAINER_OF(t, struct worker_process, deadline));
+}
+
+void worker_connection_gone(struct worker *w)
+{
+	CHECK_MAGIC(w, WORKER_MAGIC);
+	count_connections(w);
+	end_if_idle(CONTAINER_OF(w, struct worker_process, w));
+}
+
+/* --- the master's word --------------------------------------------------------------------------- */
+
+static void use_snapshot(struct worker_process *p)
+{
+	struct conf *before = p->w.conf;
+
+	p->w.conf = conf_ref(p->snapshot.conf);
+	for (size_t i = 0; i < p->w.conf->listener_count; i++)
+		p->listeners[i].conf = p->w.conf->listeners[i];
+	access_log_use_format(p->w.access, p->w.conf->access_combined);
+	conf_unref(before);
+}
+
+static void use_logs(struct worker_process *p)
+{
+	access_log_use_fd(p->w.access, p->snapshot.logs.access_fd);
+	p->snapshot.logs.access_fd = -1;
+	snapshot_use_error_log(&p->snapshot, &p->error_fd);
+}
+
+static void orphaned(struct worker_process *p)
+{
+	log_error("master_gone", "connections=%u", p->w.connection_count);
+	watch_close(&p->ipc);
+	p->w.orphaned = true;
+	if (p->w.cache != NULL)
+		cache_stop_storing(p->w.cache);
+	drain(p, p->w.conf->shutdown_timeout_ms);
+}
+
+static void obey(struct worker_process *p, const struct ipc_message *m)
+{
+	struct message_drain body = { 0 };
+
+	if (m->type == MESSAGE_STOP) {
+		abort_connections(p);
+	} else if (m->type == MESSAGE_DRAIN && m->body_bytes == sizeof(body)) {
+		memcpy(&body, m->body, sizeof(body));
+		drain(p, body.timeout_ms);
+	}
+}
+
+static void on_message(struct worker_process *p, struct ipc_message *m)
+{
+	switch (snapshot_message(&p->snapshot, m)) {
+	case SNAPSHOT_NOTHING:
+		return;
+	case SNAPSHOT_COMMITTED:
+		use_snapshot(p);
+		use_logs(p);
+		return;
+	case SNAPSHOT_LOGS:
+		use_logs(p);
+		return;
+	case SNAPSHOT_NOT_OURS:
+		obey(p, m);
+		return;
+	}
+}
+
+static void on_ipc(struct watch *watch, unsigned events)
+{
+	struct worker_process *p = CONTAINER_OF(watch, struct worker_process, ipc);
+	struct ipc_message m;
+	int r;
+
+	(void)events;
+	while ((r = ipc_receive(p->given->ipc_fd, &m)) == 1)
+		on_message(p, &m);
+	if (r != -EAGAIN)
+		orphaned(p);
+}
+
+static void on_tick(struct timer *t)
+{
+	struct worker_process *p = CONTAINER_OF(t, struct worker_process, tick);
+	struct worker *w = &p->w;
+	unsigned idle_count, busy_count;
+
+	timer_set(t, w->draining ? ENDING_TICK_MS : TICK_MS);
+	access_log_flush(w->access);
+	stats_loop_lag(w->stats, loop_take_lag_us(w->loop));
+	origin_pool_counts(w->origins, &idle_count, &busy_count);
+	stats_set(&w->stats->gauges.origin_idle, idle_count);
+	stats_set(&w->stats->gauges.origin_busy, busy_count);
+	stats_set(&w->stats->gauges.requests, w->request_count);
+	end_if_idle(p);
+}
+
+/* --- life ------------------------------------------------------------------------------------- */
+
+static int open_pipes(struct worker *w)
+{
+	unsigned share = PIPES_OF_USER / w->conf->workers;
+	unsigned limit = share > PIPES_MOST ? PIPES_MOST : share < PIPES_LEAST ? PIPES_LEAST : share;
+	int r = pipe_pool_init(&w->pipes, limit);
+
+	for (unsigned i = 0; i < 2 && r == 0; i++) {
+		w->fill_pipes[i] = pipe_take(&w->pipes);
+		if (w->fill_pipes[i] == NULL)
+			r = -EMFILE;
+	}
+	return r;
+}
+
+static int open_parts(struct worker_process *p)
+{
+	const struct process *given = p->given;
+	struct worker *w = &p->w;
+	int r;
+
+	list_init(&w->connections);
+	if (getrandom(w->boot_secret, sizeof(w->boot_secret), 0) != (ssize_t)sizeof(w->boot_secret))
+		return -EIO;
+	w->loop = loop_new();
+	w->access = access_log_new(given->access_fd, w->conf->access_combined);
+	w->stats = stats_worker(given->stats, given->slot);
+	if (w->loop == NULL || w->access == NULL)
+		return -ENOMEM;
+	r = origin_pool_new(given->origin_shared, w->loop, given->slot, &w->origins);
+	if (r != 0)
+		return r;
+	r = open_pipes(w);
+	if (r != 0)
+		return r;
+	return cache_attach(given->cache_shared, &given->cache_conf, w->loop, given->slot, &w->cache);
+}
+
+static int open_events(struct worker_process *p)
+{
+	struct loop *l = p->w.loop;
+	int r = timer_open(&p->tick, l, on_tick);
+
+	if (r == 0)
+		r = timer_open(&p->deadline, l, on_deadline);
+	if (r == 0)
+		r = timer_open(&p->resume, l, on_resume);
+	if (r == 0)
+		r = watch_open(&p->ipc, l, p->given->ipc_fd, on_ipc);
+	if (r == 0)
+		r = open_listeners(p);
+	if (r != 0)
+		return r;
+	watch_want(&p->ipc, WATCH_READ);
+	timer_set(&p->tick, TICK_MS);
+	return 0;
+}
+
+static void close_parts(struct worker_process *p)
+{
+	struct worker *w = &p->w;
+
+	watch_close(&p->ipc);
+	timer_close(&p->tick);
+	timer_close(&p->deadline);
+	timer_close(&p->resume);
+	requests_free_kept(w);
+	connections_free_kept(w);
+	origin_pool_free(w->origins);
+	cache_detach(w->cache);
+	for (unsigned i = 0; i < 2; i++)
+		pipe_give(&w->pipes, &w->fill_pipes[i]);
+	pipe_pool_fini(&w->pipes);
+	loop_free(w->loop);
+	conf_unref(w->conf);
+	snapshot_close(&p->snapshot);
+}
+
+int worker_run(const struct process *given)
+{
+	static struct worker_process p; /* the process's context */
+	int r;
+
+	p.w = (struct worker){ .magic = WORKER_MAGIC, .slot = given->slot };
+	p.given = given;
+	p.error_fd = given->error_fd;
+	if (snapshot_open(&p.snapshot, given) != 0)
+		return 1;
+	p.w.conf = conf_ref(p.snapshot.conf);
+	r = open_parts(&p);
+	if (r == 0)
+		r = open_events(&p);
+	if (r != 0) {
+		log_error("worker_not_started", "error=%d", -r);
+		return 1;
+	}
+	loop_run(p.w.loop);
+	access_log_free(p.w.access);
+	if (idle(&p.w) && stats_read(&p.w.stats->gauges.fills) == 0)
+		close_parts(&p);
+	return 0;
+}

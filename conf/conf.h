@@ -40,7 +40,7 @@ struct conf_nets {
 
 struct conf_listener {
 	struct sock_addr address;
-	struct view text; /* as configured */
+	struct view text;	 /* as configured */
 	struct view health_path; /* empty: none */
 };
 
@@ -50,23 +50,23 @@ struct conf_store {
 };
 
 struct conf_server {
-	struct view url;     /* "http://10.0.0.5:8080", as given: with the origin's name, its identity */
-	struct view host;    /* name or address literal, without port and brackets */
+	struct view url; /* "http://10.0.0.5:8080", as given: with the origin's name, its identity */
+	struct view host; /* name or address literal, without port and brackets */
 	uint16_t port;
-	bool literal;	     /* host is an address: «address» is set and nothing is resolved */
+	bool literal; /* host is an address: «address» is set and nothing is resolved */
 	struct sock_addr address;
-	struct view authority; /* for the Host field: "host" or "host:port" */
+	struct view authority;		  /* for the Host field: "host" or "host:port" */
 	uint32_t weight, max_connections; /* 0 connections: no limit */
 	bool backup;
-	uint16_t slot;	     /* in the shared table of servers; given by the master, stable across reloads */
+	uint16_t slot; /* in the shared table of servers; given by the master, stable across reloads */
 };
 
 struct conf_origin {
 	struct view name;
 	struct conf_server *servers;
 	size_t server_count;
-	bool host_client;    /* "host": "client": the client's Host goes on */
-	struct view host;    /* else this, or with "server" … empty: the server's authority */
+	bool host_client; /* "host": "client": the client's Host goes on */
+	struct view host; /* else this, or with "server" … empty: the server's authority */
 	uint64_t resolve_interval_ms, connect_ms, first_byte_ms, between_bytes_ms, idle_ms;
 	uint32_t max_idle, retries;
 };
@@ -95,7 +95,7 @@ struct conf_cache {
 	uint8_t max_object_percent;
 	uint32_t max_variants;
 	bool key_host, key_scheme;
-	bool key_query_none;	 /* "query": "none"; "all" otherwise (filters come with a later issue) */
+	bool key_query_none; /* "query": "none"; "all" otherwise (filters come with a later issue) */
 	struct conf_list key_headers, key_cookies;
 	struct conf_list tag_headers;
 	uint64_t collapse_wait_ms;
@@ -140,8 +140,8 @@ enum conf_rule_key {
 
 struct conf_rule {
 	struct conf_match match;
-	uint32_t index;		/* in the site, for messages */
-	uint32_t set;		/* which members of «cache» it sets: 1u << CONF_RULE_… each */
+	uint32_t index; /* in the site, for messages */
+	uint32_t set;	/* which members of «cache» it sets: 1u << CONF_RULE_… each */
 	struct conf_cache cache;
 	struct conf_origin *origin; /* NULL: the site's */
 };
@@ -155,9 +155,9 @@ struct conf_site {
 	size_t rule_count;
 	uint64_t max_request_body;
 	struct conf_nets purge_from;
-	bool purge_allowed;	/* purge_from was given (else PURGE is 405) */
-	uint16_t slot;		/* in the shared statistics; given by the master, stable across reloads */
-	uint64_t name_hash;	/* for keys and purge scopes */
+	bool purge_allowed; /* purge_from was given (else PURGE is 405) */
+	uint16_t slot; /* in the shared statistics; given by the master, stable across reloads */
+	uint64_t name_hash; /* for keys and purge scopes */
 };
 
 struct conf_limits {
@@ -193,7 +193,7 @@ struct conf {
 	uint32_t admin_socket_mode;
 	struct view access_path; /* empty: no access log */
 	bool access_combined;
-	struct view error_path;	 /* "stderr" or a file */
+	struct view error_path; /* "stderr" or a file */
 	enum log_level error_level;
 	struct view request_id_header; /* empty: none */
 	struct conf_limits limits;
@@ -202,7 +202,7 @@ struct conf {
 
 /* A list of faults, each a line «FILE: /json/pointer: what is wrong». */
 struct conf_faults {
-	FILE *to;	/* NULL: only counted and the first one kept */
+	FILE *to; /* NULL: only counted and the first one kept */
 	unsigned count;
 	char first[512];
 };
@@ -219,7 +219,8 @@ struct conf_quick {
 int conf_quick_text(const struct conf_quick *q, struct conf_faults *faults, char **out_text) NODISCARD;
 
 /* Builds a snapshot from a merged text. Slots are taken from its "x-slots" member where it is there. */
-int conf_build(struct view text, uint32_t generation, struct conf_faults *faults, struct conf **out) NODISCARD;
+int conf_build(struct view text, uint32_t generation, struct conf_faults *faults, struct conf **out)
+	NODISCARD;
 struct conf *conf_ref(struct conf *c);
 void conf_unref(struct conf *c);
 
@@ -228,10 +229,12 @@ void conf_unref(struct conf *c);
  * went away are reused only when nothing else is free. -ENOSPC with a fault when there are too many.
  * out_text (malloc'd) is «text» with them in it: what children build from.
  */
-int conf_assign_slots(struct view text, const struct conf *before, struct conf_faults *faults, char **out_text) NODISCARD;
+int conf_assign_slots(struct view text, const struct conf *before, struct conf_faults *faults,
+		      char **out_text) NODISCARD;
 
 /* What a reload can't change (listeners, workers, user, stores, admin.listen): a fault for each that differs. 0 or -EINVAL. */
-int conf_reloadable(const struct conf *before, const struct conf *after, struct conf_faults *faults) NODISCARD;
+int conf_reloadable(const struct conf *before, const struct conf *after, struct conf_faults *faults)
+	NODISCARD;
 
 /* The site of a host (lower case, no port), exact before wildcard (longest) before "*". NULL: none (421). */
 struct conf_site *conf_site_for(const struct conf *c, struct view host);

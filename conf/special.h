@@ -1,0 +1,37 @@
+/* Readers of single keys whose values are more than a number or a word; named in the key table. */
+#ifndef BRIM_CONF_SPECIAL_H
+#define BRIM_CONF_SPECIAL_H
+
+#include "conf/keys.h"
+
+/* What is wrong with a string, as the end of a sentence about it; NULL: nothing. */
+const char *conf_valid_name(struct view v);   /* of an origin, a site, a store */
+const char *conf_valid_node(struct view v);   /* goes into Via, CDN-Loop and Cache-Status */
+const char *conf_valid_field(struct view v);  /* a field name */
+const char *conf_valid_cookie(struct view v); /* a cookie's name */
+const char *conf_valid_cookie_glob(struct view v);
+const char *conf_valid_path_glob(struct view v);
+const char *conf_valid_url_path(struct view v);
+const char *conf_valid_file(struct view v);
+const char *conf_valid_error_file(struct view v);
+const char *conf_valid_admin(struct view v);
+
+void conf_read_workers(struct conf_reader *r, const struct cJSON *value, void *member);
+void conf_read_include(struct conf_reader *r, const struct cJSON *value, void *member);
+void conf_read_mode(struct conf_reader *r, const struct cJSON *value, void *member);
+void conf_read_address(struct conf_reader *r, const struct cJSON *value, void *member);
+void conf_read_url(struct conf_reader *r, const struct cJSON *value, void *member);
+void conf_read_origin_host(struct conf_reader *r, const struct cJSON *value, void *member);
+void conf_read_origin_defaults(struct conf_reader *r, const struct cJSON *value, void *member);
+void conf_read_site_defaults(struct conf_reader *r, const struct cJSON *value, void *member);
+void conf_read_hosts(struct conf_reader *r, const struct cJSON *value, void *member);
+void conf_read_origin(struct conf_reader *r, const struct cJSON *value, void *member);
+void conf_read_purge_from(struct conf_reader *r, const struct cJSON *value, void *member);
+void conf_read_statuses(struct conf_reader *r, const struct cJSON *value, void *member);
+void conf_read_ignore_headers(struct conf_reader *r, const struct cJSON *value, void *member);
+void conf_read_object_size(struct conf_reader *r, const struct cJSON *value, void *member);
+void conf_read_query(struct conf_reader *r, const struct cJSON *value, void *member);
+void conf_read_rule_cache(struct conf_reader *r, const struct cJSON *value, void *member);
+void conf_read_methods(struct conf_reader *r, const struct cJSON *value, void *member);
+
+#endif

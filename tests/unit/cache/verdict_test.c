@@ -46,15 +46,13 @@ enum {
 	SWR_20 = 1 << 11,
 	SIE_20 = 1 << 12,
 	HONOUR = 1 << 13,
-	STATUSES = 1 << 14, /* 404: 7 s, 4xx: 5 s, 5xx: 2 s, 302: 9 s */
+	STATUSES = 1 << 14, /* 410: 3 s, 4xx: 5 s, 404: 7 s, 5xx: 2 s, 302: 9 s */
 	BYPASS = 1 << 15,
 };
 
 static struct conf_status_ttl statuses[] = {
-	{ 400, 499, 5000 },
-	{ 404, 404, 7000 },
-	{ 500, 599, 2000 },
-	{ 302, 302, 9000 },
+	{ 410, 410, 3000 }, { 400, 499, 5000 }, { 404, 404, 7000 },
+	{ 500, 599, 2000 }, { 302, 302, 9000 },
 };
 
 static struct conf_cache site_of(unsigned set)
@@ -310,6 +308,7 @@ static const struct {
 	/* "statuses" */
 	{ "interface", "statuses", NULL, 503, NULL, STATUSES, STORE_YES, 2, "statuses" },
 	{ "interface", "the narrowest counts", NULL, 404, NULL, STATUSES, STORE_YES, 7, "statuses" },
+	{ "interface", "wherever it stands", NULL, 410, NULL, STATUSES, STORE_YES, 3, "statuses" },
 	{ "interface", "else the wider", NULL, 403, NULL, STATUSES, STORE_YES, 5, "statuses" },
 	{ "interface", "a status that RFC 9111 alone would refuse", NULL, 302, NULL, STATUSES,
 	  STORE_YES, 9, "statuses" },
@@ -757,6 +756,8 @@ static const struct {
 	  TAG | META_IMMUTABLE, 0, HONOUR, false, USE_FRESH },
 	{ "8246 §2", "once it is stale", "Cache-Control: max-age=0\n", 100, TAG | META_IMMUTABLE, 0,
 	  HONOUR, false, USE_REVALIDATE },
+	{ "8246 §2", "even if stale would do", "Cache-Control: max-age=0, max-stale=5\n", 101,
+	  TAG | META_IMMUTABLE, 0, HONOUR, false, USE_REVALIDATE },
 	{ "8246 §2", "a forced reload", "Cache-Control: no-cache\n", 1, TAG | META_IMMUTABLE, 0,
 	  HONOUR, false, USE_REVALIDATE },
 };
@@ -795,6 +796,7 @@ static const struct {
 	bool want;
 } errors[] = {
 	{ "9111 §4.2.4", "nobody allowed it", NULL, 101, TAG, 0, 0, false },
+	{ "9111 §4.2.4", "not even when softly purged just now", NULL, 1, TAG, 0, 0, false },
 	{ "5861 §4", "within stale-if-error", NULL, 107, META_SIE_GIVEN, 7, 0, true },
 	{ "5861 §4", "beyond it", NULL, 108, META_SIE_GIVEN, 7, 0, false },
 	{ "interface", "the site's", NULL, 120, TAG, 0, SIE_20, true },

@@ -131,6 +131,7 @@ struct cache_span {
 struct cache_reader {
 	void *file;
 	void *pending;
+	struct ready *wake; /* of the last call: posted when the reader is cut off */
 	struct list link;
 };
 int cache_object_body(struct cache_object *o, struct cache_reader *r, uint64_t offset, struct ready *wake,

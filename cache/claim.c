@@ -388,14 +388,11 @@ void cache_claim_drop(struct cache_claim **cl)
 		claim_fail(cl);
 		return;
 	}
-	if (!is_untouched(at) ||
-	    atomic_load_explicit(&at->state, memory_order_relaxed) != CLAIM_FILLING) {
+	if (!is_untouched(at) || !leave_filling(claim, CLAIM_FAILED)) {
 		unlock(c->shared, claim->slot / SHARED_STRIPE_CLAIMS);
 		claim_fail(cl);
 		return;
 	}
-	/* The keeper sweeps without the mutex, but only workers that are dead. */
-	atomic_store_explicit(&at->state, CLAIM_FAILED, memory_order_seq_cst);
 	waiting = take_waiting(at);
 	set_free(c->shared, claim->slot);
 	unlock(c->shared, claim->slot / SHARED_STRIPE_CLAIMS);
@@ -501,14 +498,17 @@ bool claim_segment_busy(struct cache_shared *s, unsigned store, uint32_t segment
 	return false;
 }
 
-static void sweep_claim(struct cache_shared *s, uint32_t slot, unsigned worker, uint32_t dead_below)
+static void sweep_claim(struct cache_shared *s, uint32_t slot, unsigned worker, uint32_t dead_below,
+			bool bits)
 {
 	struct shared_claim *at = &s->claims[slot];
 	uint32_t filling = CLAIM_FILLING;
 	const uint64_t bit = (uint64_t)1 << worker;
 
-	atomic_fetch_and_explicit(&at->waiting, ~bit, memory_order_relaxed);
-	atomic_fetch_and_explicit(&at->attached, ~bit, memory_order_release);
+	if (bits) {
+		atomic_fetch_and_explicit(&at->waiting, ~bit, memory_order_relaxed);
+		atomic_fetch_and_explicit(&at->attached, ~bit, memory_order_release);
+	}
 	if (atomic_load_explicit(&at->owner, memory_order_relaxed) != worker ||
 	    atomic_load_explicit(&at->owner_generation, memory_order_relaxed) >= dead_below)
 		return;
@@ -522,12 +522,19 @@ static void sweep_claim(struct cache_shared *s, uint32_t slot, unsigned worker, 
 void claim_sweep_worker(struct cache_shared *s, unsigned worker)
 {
 	/* Generation before pid: a successor that attaches in between raises the one and sets the other, and is
-	 * then taken for alive, with only its predecessors swept (which it does itself, too). */
+	 * then taken for alive, with only its predecessors' claims swept and its bits left alone. */
 	uint32_t generation = atomic_load_explicit(&s->workers[worker].generation, memory_order_seq_cst);
 	bool gone = atomic_load_explicit(&s->workers[worker].pid, memory_order_seq_cst) == 0;
 
-	for (int slot = claim_next(s, 0); slot >= 0; slot = claim_next(s, (uint32_t)slot + 1))
-		sweep_claim(s, (uint32_t)slot, worker, gone ? generation + 1 : generation);
+	for (int slot = claim_next(s, 0); slot >= 0; slot = claim_next(s, (uint32_t)slot + 1)) {
+		unsigned stripe = (unsigned)slot / SHARED_STRIPE_CLAIMS;
+
+		/* The mutex, so that the slot isn't freed and taken by another between look and step. */
+		while (!lock(s, stripe))
+			continue;
+		sweep_claim(s, (uint32_t)slot, worker, gone ? generation + 1 : generation, gone);
+		unlock(s, stripe);
+	}
 	shared_hint_keeper(s);
 }
 

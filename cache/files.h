@@ -54,6 +54,8 @@ struct files {
 	unsigned count, limit;
 	struct list idle, held, dead;
 	uint64_t dead_bytes[SHARED_STORES]; /* held and not cut */
+	bool no_cached_open;		    /* openat2 can't do it here */
+	unsigned cursor;		    /* the sweep's next bucket */
 	struct list buckets[FILES_BUCKETS];
 };
 
@@ -74,7 +76,7 @@ int files_adopt(struct files *fs, const struct file_name *name, int fd, struct f
 struct file *file_ref(struct file *f);
 void files_put(struct files *fs, struct file **f);
 
-/* Once a second; looks at no more than a thousand idle and held ones, then goes on where it was. */
+/* Once a second; looks at about a thousand files, then goes on where it was. */
 void files_sweep(struct files *fs);
 
 #endif

@@ -34,6 +34,11 @@ struct worker {
 	bool draining;	/* no keep-alive from now on; done when connection_count is 0 */
 	bool orphaned;	/* the master is dead: finish without storing */
 	uint64_t boot_secret[2]; /* random, for request ids and hash seeds */
+	uint64_t request_serial; /* for request ids */
+	/* Kept for the next connection or request; zeroed at first. */
+	struct head_block *free_heads;
+	struct request *free_requests;
+	unsigned free_head_count, free_request_count;
 };
 
 /* --- what worker.c calls (connection.c) ------------------------------------------------------- */
@@ -44,6 +49,10 @@ void connection_open(struct worker *w, int fd, const struct sock_addr *peer, con
 void connections_drain(struct worker *w);
 /* Deadline passed: close all, now. */
 void connections_abort(struct worker *w);
+/* Frees what was kept for reuse; all connections are gone. */
+void connections_free_kept(struct worker *w);
+/* The same for requests (request.c). */
+void requests_free_kept(struct worker *w);
 
 /* --- what connection.c calls back (worker.c) ---------------------------------------------------- */
 

@@ -67,6 +67,8 @@ uint16_t fetch_error_status(enum fetch_error e);  /* 502, 503, 504 */
 
 int fetch_new(struct origin_pool *p, const struct fetch_request *r, struct ready *wake, struct fetch **out) NODISCARD;
 void fetch_free(struct fetch **f);
+/* Another owner from now on: «wake» replaces the one given to fetch_new (and is posted once, for what it may have missed). */
+void fetch_set_wake(struct fetch *f, struct ready *wake);
 
 enum fetch_state fetch_state(const struct fetch *f);
 enum fetch_error fetch_error(const struct fetch *f);

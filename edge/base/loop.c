@@ -4,7 +4,8 @@
  * memory may be freed in the same breath, and the handle frees itself when libuv lets go of it.
  *
  * The end of a turn: a uv_check handle runs the ready list after the poll phase. What is posted by
- * a ready itself runs in the next turn; an idle handle keeps that turn from sleeping. Rejected:
+ * a ready itself runs in a second round, and so on for a few rounds; what is left then waits for the
+ * next turn, which an idle handle keeps from sleeping. Rejected:
  * uv_async and zero timers for this, since each costs a system call or a heap operation.
  */
 #include "edge/base/loop.h"
@@ -14,6 +15,8 @@
 #include <unistd.h>
 #include <uv.h>
 
+enum { ROUNDS = 8 };
+
 struct loop {
 	uv_loop_t uv;
 	uv_check_t check;
@@ -21,7 +24,8 @@ struct loop {
 	uv_idle_t idle;
 	struct list ready;
 	struct mono now;
-	int64_t turn_began_us, lag_us;
+	int64_t turn_began_ms, lag_ms;
+	uint64_t turn;
 };
 
 struct watch_handle {
@@ -61,25 +65,23 @@ static void idle_while_ready(struct loop *l)
 		uv_idle_start(&l->idle, stay_awake);
 }
 
+/* Just before libuv polls: the turn that began when the last poll returned is over. */
 static void turn_ends(uv_prepare_t *prepare)
 {
 	struct loop *l = prepare->data;
-	int64_t took = clock_mono_us() - l->turn_began_us;
+	int64_t took;
 
-	if (l->turn_began_us != 0 && took > l->lag_us)
-		l->lag_us = took;
+	uv_update_time(&l->uv);
+	took = (int64_t)uv_now(&l->uv) - l->turn_began_ms;
+	if (l->turn_began_ms != 0 && took > l->lag_ms)
+		l->lag_ms = took;
+	l->turn++;
 }
 
-static void run_readies(uv_check_t *check)
+static void run_batch(struct loop *l)
 {
-	struct loop *l = check->data;
-	struct list batch;
+	struct list batch = l->ready;
 
-	l->turn_began_us = clock_mono_us();
-	l->now.ms = l->turn_began_us / 1000;
-	if (list_empty(&l->ready))
-		return;
-	batch = l->ready;
 	batch.next->prev = batch.prev->next = &batch;
 	list_init(&l->ready);
 	while (!list_empty(&batch)) {
@@ -88,6 +90,16 @@ static void run_readies(uv_check_t *check)
 		list_remove(&r->link);
 		r->fn(r);
 	}
+}
+
+static void run_readies(uv_check_t *check)
+{
+	struct loop *l = check->data;
+
+	l->now = clock_mono();
+	l->turn_began_ms = (int64_t)uv_now(&l->uv); /* when the poll returned */
+	for (int round = 0; round < ROUNDS && !list_empty(&l->ready); round++)
+		run_batch(l);
 	idle_while_ready(l);
 }
 
@@ -144,11 +156,16 @@ struct mono loop_now(const struct loop *l)
 	return l->now;
 }
 
+uint64_t loop_turn(const struct loop *l)
+{
+	return l->turn;
+}
+
 uint64_t loop_take_lag_us(struct loop *l)
 {
-	uint64_t lag = (uint64_t)l->lag_us;
+	uint64_t lag = (uint64_t)l->lag_ms * 1000;
 
-	l->lag_us = 0;
+	l->lag_ms = 0;
 	return lag;
 }
 
@@ -242,6 +259,15 @@ void watch_want(struct watch *w, unsigned events)
 	w->wanted = (uint8_t)events;
 	if (events & ~(unsigned)w->armed)
 		arm(w, events);
+}
+
+void watch_move(struct watch *from, struct watch *to, watch_fn *fn)
+{
+	*to = *from;
+	to->fn = fn;
+	to->wanted = 0;
+	to->handle->owner = to;
+	*from = (struct watch){ .fd = -1 };
 }
 
 void watch_close(struct watch *w)

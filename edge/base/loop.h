@@ -31,7 +31,9 @@ void loop_run(struct loop *l);	       /* until loop_stop */
 void loop_stop(struct loop *l);
 /* Monotonic time as of the beginning of this turn: cheap, for deadlines. */
 struct mono loop_now(const struct loop *l);
-/* The longest turn since the last call, in microseconds (the loop's lag). */
+/* Counts turns; grows just before each poll. What a ready sees of a turn that is over, the poll since then saw too. */
+uint64_t loop_turn(const struct loop *l);
+/* The longest turn since the last call, in microseconds (the loop's lag; measured in whole milliseconds). */
 uint64_t loop_take_lag_us(struct loop *l);
 
 enum { WATCH_READ = 1, WATCH_WRITE = 2, WATCH_ERROR = 4 };
@@ -51,6 +53,8 @@ struct watch {
 int watch_open(struct watch *w, struct loop *l, int fd, watch_fn *fn) NODISCARD;
 /* What the owner waits for from now on; 0: nothing (but errors are reported while READ or WRITE is armed). */
 void watch_want(struct watch *w, unsigned events);
+/* The watch gets another owner and function, without a system call; «to» wants nothing yet, «from» is closed. */
+void watch_move(struct watch *from, struct watch *to, watch_fn *fn);
 /* Stop watching; the descriptor is the caller's again and may be closed at once. Idempotent. */
 void watch_close(struct watch *w);
 
@@ -78,7 +82,7 @@ struct ready {
 };
 
 void ready_init(struct ready *r, struct loop *l, ready_fn *fn);
-/* Runs fn once at the end of this turn, or in the next if called from a ready; idempotent while pending. */
+/* Runs fn once at the end of this turn (of the next where readies post readies without end); idempotent while pending. */
 void ready_post(struct ready *r);
 void ready_cancel(struct ready *r);
 

@@ -1,0 +1,26 @@
+/* The fields of answers: what is stored of a response, what is passed on, what Brim adds. */
+#ifndef BRIM_EDGE_ANSWER_H
+#define BRIM_EDGE_ANSWER_H
+
+#include "edge/request.h"
+
+enum {
+	ANSWER_KEEP_SET_COOKIE = 1,
+	ANSWER_KEEP_AGE = 2,  /* as upstream sent it: relayed, not stored */
+	ANSWER_KEEP_TAGS = 4, /* for a cache downstream */
+};
+/* A response's fields as they are stored or relayed: without framing, hop-by-hop, and what the flags don't keep; Date is added
+ * where it is missing. p NULL: no memory. */
+struct view answer_fields(const struct http_response *rs, const struct conf_cache *cache, struct wall received,
+			  unsigned flags, struct arena *a);
+/* Stored fields after a 304 (RFC 9111 §3.2): the stored ones, those that the 304 brings replaced. */
+struct view answer_merge(struct view stored, const struct http_response *validated, const struct conf_cache *cache,
+			 struct wall received, struct arena *a);
+/* The fields of a 304 from stored ones: no representation metadata beyond validators (RFC 9110 §15.4.5). */
+struct view answer_not_modified(struct view stored, struct arena *a);
+
+/* Age (−1: none), Cache-Status, Via, the request id: our own lines, for r's answer. */
+struct view answer_own(struct request *r, int64_t age_ms, bool hit, bool stored, uint16_t forward_status,
+		       struct view via_version);
+
+#endif

@@ -1,0 +1,138 @@
+/*
+ * The request that goes to the origin. Fields pass as they came, less what belongs to the hop, plus Via,
+ * CDN-Loop and X-Forwarded-*. What a client says about where it comes from is only believed of trusted
+ * proxies; what it can't know (X-Forwarded-Host …) is replaced, or it could poison what is stored.
+ */
+#include "edge/forward.h"
+
+#include <errno.h>
+
+#include "edge/client.h"
+#include "edge/http/field.h"
+#include "edge/text.h"
+
+bool forward_loops(const struct request *r)
+{
+	const struct http_field *f = http_fields_first(&r->rq->fields, FIELD_CDN_LOOP);
+
+	for (; f != NULL; f = http_fields_next(&r->rq->fields, f)) {
+		struct view rest = f->value, member;
+
+		while (http_list_next(&rest, &member)) {
+			const char *end = memchr(member.p, ';', member.n);
+
+			if (end != NULL)
+				member = http_trim(view_of(member.p, (size_t)(end - member.p)));
+			if (view_eq_nocase(member, r->conf->name))
+				return true;
+		}
+	}
+	return false;
+}
+
+static bool passes(const struct request *r, const struct http_field *f, unsigned flags)
+{
+	if (f->dropped)
+		return false;
+	switch (f->id) {
+	case FIELD_HOST:
+	case FIELD_CONTENT_LENGTH:
+	case FIELD_EXPECT:
+	case FIELD_X_FORWARDED_FOR:
+	case FIELD_FORWARDED:
+	case FIELD_X_REAL_IP:
+		return false;
+	case FIELD_X_FORWARDED_HOST:
+	case FIELD_X_FORWARDED_PROTO:
+		return r->peer_trusted;
+	case FIELD_IF_MATCH:
+	case FIELD_IF_NONE_MATCH:
+	case FIELD_IF_MODIFIED_SINCE:
+	case FIELD_IF_UNMODIFIED_SINCE:
+	case FIELD_IF_RANGE:
+	case FIELD_RANGE:
+		return !(flags & FORWARD_WHOLE);
+	default:
+		return r->conf->request_id_header.n == 0 || !view_eq_nocase(f->name, r->conf->request_id_header);
+	}
+}
+
+static void put_validators(struct text *t, const struct request *r)
+{
+	const struct cache_meta *m = &r->object->meta;
+
+	if (m->etag.n > 0)
+		text_line(t, VIEW("If-None-Match"), m->etag);
+	if (m->last_modified.n > 0)
+		text_line(t, VIEW("If-Modified-Since"), m->last_modified);
+}
+
+static void put_forwarded(struct text *t, const struct request *r)
+{
+	const struct http_fields *f = &r->rq->fields;
+	char peer[SOCK_ADDR_TEXT];
+
+	text_put(t, VIEW("X-Forwarded-For: "));
+	if (r->peer_trusted) {
+		const struct http_field *at = http_fields_first(f, FIELD_X_FORWARDED_FOR);
+
+		for (; at != NULL; at = http_fields_next(f, at)) {
+			text_put(t, at->value);
+			text_put(t, VIEW(", "));
+		}
+	}
+	text_put(t, view_str(sock_addr_host(&r->x->peer, peer)));
+	text_put(t, VIEW("\r\n"));
+	if (!r->peer_trusted || !http_fields_has(f, FIELD_X_FORWARDED_PROTO))
+		text_line(t, VIEW("X-Forwarded-Proto"), r->x->scheme);
+	if (!r->peer_trusted || !http_fields_has(f, FIELD_X_FORWARDED_HOST))
+		text_line(t, VIEW("X-Forwarded-Host"), r->rq->authority);
+}
+
+static void put_ours(struct text *t, const struct request *r)
+{
+	text_put(t, VIEW("Via: "));
+	text_put(t, r->x->via_version);
+	text_put(t, VIEW(" "));
+	text_put(t, r->conf->name);
+	text_put(t, VIEW("\r\n"));
+	text_line(t, VIEW("CDN-Loop"), r->conf->name);
+	if (r->request_id.n > 0)
+		text_line(t, r->conf->request_id_header, r->request_id);
+}
+
+static size_t room_for(const struct request *r)
+{
+	size_t n = 1024 + 2 * r->rq->authority.n + 2 * r->conf->name.n + r->conf->request_id_header.n +
+		   r->request_id.n;
+
+	for (uint16_t i = 0; i < r->rq->fields.count; i++)
+		n += r->rq->fields.at[i].name.n + r->rq->fields.at[i].value.n + 4;
+	if (r->object != NULL)
+		n += r->object->meta.etag.n + r->object->meta.last_modified.n;
+	return n;
+}
+
+int forward_build(struct request *r, unsigned flags, struct view *out_start, struct view *out_fields)
+{
+	const struct http_request *rq = r->rq;
+	struct text start = text_new(&r->arena, rq->method_text.n + r->target.path.n + 16);
+	struct text t = text_new(&r->arena, room_for(r));
+
+	text_put(&start, rq->method_text);
+	text_put(&start, VIEW(" "));
+	text_put(&start, r->target.path);
+	text_put(&start, VIEW(" HTTP/1.1\r\n"));
+	for (uint16_t i = 0; i < rq->fields.count; i++)
+		if (passes(r, &rq->fields.at[i], flags))
+			text_line(&t, rq->fields.at[i].name, rq->fields.at[i].value);
+	if (r->validating)
+		put_validators(&t, r);
+	put_forwarded(&t, r);
+	put_ours(&t, r);
+	if (start.failed || t.failed)
+		return -ENOMEM;
+	*out_start = text_view(&start);
+	*out_fields = text_view(&t);
+	return 0;
+}

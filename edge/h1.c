@@ -1,0 +1,444 @@
+/*
+ * The exchange table of HTTP/1: framing of request bodies and answers (RFC 9112 §6, §7).
+ *
+ * A head is not copied: it is queued as pieces that belong to the request, and leaves in one writev with
+ * the first body bytes, or with MSG_MORE before a sendfile. An unknown length is sent in chunks of our own on
+ * HTTP/1.1, each as large as the bytes that are there; on HTTP/1.0 the close ends it.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
+#include <fcntl.h>
+
+#include "edge/connection.h"
+#include "edge/reason.h"
+
+static struct connection *of(struct exchange *x)
+{
+	struct connection *c = CONTAINER_OF(x, struct connection, x);
+
+	CHECK_MAGIC(c, CONNECTION_MAGIC);
+	return c;
+}
+
+void h1_begin(struct connection *c)
+{
+	const struct http_request *rq = &c->rq;
+	bool parsed = c->scan.head_bytes != 0;
+
+	c->body_space = c->in_start;
+	c->body_ended = parsed && rq->framing == FRAMING_NONE;
+	c->body_left = parsed && rq->framing == FRAMING_LENGTH ? rq->length : 0;
+	if (parsed && rq->framing == FRAMING_LENGTH && rq->length == 0)
+		c->body_ended = true;
+	c->continue_due = parsed && rq->expect_continue;
+	http_chunked_init(&c->body_chunks);
+	c->pending_first = c->pending_count = 0;
+	c->chunked = c->chunk_open = c->blocked = c->request_over = false;
+	c->chunk_left = 0;
+	c->x.request = NULL;
+	c->x.sent_head = false;
+	c->x.sent_bytes = 0;
+	c->x.first_byte_us = 0;
+	c->x.began_us = clock_mono_us();
+	c->x.protocol = parsed && rq->minor == 0 ? VIEW("HTTP/1.0") : VIEW("HTTP/1.1");
+	c->x.via_version = parsed && rq->minor == 0 ? VIEW("1.0") : VIEW("1.1");
+}
+
+/* --- request bodies ------------------------------------------------------------------------------- */
+
+static void send_continue(struct connection *c)
+{
+	static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
+
+	c->continue_due = false;
+	if (!c->x.sent_head) /* a client that is not told goes on by itself */
+		(void)!send(c->fd, text, sizeof(text) - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+/* 1: bytes came; 0: none now; negative: gone. */
+static int fill_input(struct connection *c)
+{
+	ssize_t n;
+
+	if (c->continue_due)
+		send_continue(c);
+	c->in_start = c->in_end = c->body_space;
+	n = recv(c->fd, c->block->bytes + c->in_end, c->block->capacity - c->in_end, 0);
+	if (n > 0) {
+		c->in_end += (size_t)n;
+		return 1;
+	}
+	if (n < 0 && errno == EAGAIN) {
+		watch_want(&c->m.watch, WATCH_READ | (c->blocked ? WATCH_WRITE : 0));
+		return 0;
+	}
+	c->x.gone = true;
+	return -ECONNRESET;
+}
+
+static struct view input(const struct connection *c)
+{
+	return view_of(c->block->bytes + c->in_start, c->in_end - c->in_start);
+}
+
+/* Steps over framing. 1: payload is at the front; 0: more input is needed; else as read_body. */
+static int unframe(struct connection *c, struct view *out)
+{
+	struct view v = input(c);
+	size_t used = 0;
+
+	if (c->rq.framing == FRAMING_LENGTH) {
+		*out = view_of(v.p, v.n < c->body_left ? v.n : (size_t)c->body_left);
+		return v.n > 0;
+	}
+	if (v.n == 0)
+		return 0;
+	switch (http_chunked_feed(&c->body_chunks, v.p, v.n, &used)) {
+	case CHUNKED_MORE:
+		c->in_start = c->in_end;
+		return 0;
+	case CHUNKED_PAYLOAD:
+		c->in_start += used;
+		v = view_skip(v, used);
+		*out = view_of(v.p, v.n < c->body_chunks.payload_left ? v.n : (size_t)c->body_chunks.payload_left);
+		return v.n > 0;
+	case CHUNKED_END:
+		c->in_start += used;
+		c->body_ended = true;
+		return -ENODATA;
+	case CHUNKED_BAD:
+		break;
+	}
+	return -EPROTO;
+}
+
+static int h1_read_body(struct exchange *x, struct view *out)
+{
+	struct connection *c = of(x);
+
+	if (c->body_ended)
+		return -ENODATA;
+	if (x->gone)
+		return -ECONNRESET;
+	for (;;) {
+		int r = unframe(c, out);
+
+		if (r != 0)
+			return r;
+		r = fill_input(c);
+		if (r <= 0)
+			return r;
+	}
+}
+
+static void h1_took_body(struct exchange *x, size_t n)
+{
+	struct connection *c = of(x);
+
+	c->in_start += n;
+	if (c->rq.framing == FRAMING_CHUNKED) {
+		http_chunked_took(&c->body_chunks, n);
+		return;
+	}
+	c->body_left -= n;
+	c->body_ended = c->body_left == 0;
+}
+
+/* --- answers ---------------------------------------------------------------------------------------- */
+
+static void h1_send_interim(struct exchange *x, uint16_t status, struct view fields)
+{
+	struct connection *c = of(x);
+	char line[64];
+	int n = snprintf(line, sizeof(line), "HTTP/1.1 %u %s\r\n", status, reason_phrase(status));
+	struct iovec v[] = { { line, (size_t)n }, { (void *)fields.p, fields.n }, { "\r\n", 2 } };
+	struct msghdr message = { .msg_iov = v, .msg_iovlen = ARRAY_LEN(v) };
+	ssize_t sent;
+
+	if (c->rq.minor == 0 || x->sent_head)
+		return;
+	sent = sendmsg(c->fd, &message, MSG_NOSIGNAL);
+	if (sent >= 0 && (size_t)sent < (size_t)n + fields.n + 2)
+		x->gone = true; /* half an interim head can't be taken back */
+}
+
+static void queue(struct connection *c, const void *p, size_t n)
+{
+	if (n > 0)
+		c->pending[c->pending_count++] = (struct iovec){ (void *)p, n };
+}
+
+/* Content-Length or chunked, and what happens to the connection. */
+static int framing_lines(struct connection *c, const struct answer *a)
+{
+	char *at = c->framing_lines;
+	size_t left = sizeof(c->framing_lines);
+	bool http11 = c->rq.minor != 0 || c->scan.head_bytes == 0;
+	int n = 0;
+
+	c->chunked = !a->no_body && a->length < 0 && http11;
+	if (!a->no_body && a->length < 0 && !http11)
+		c->keep_alive = false;
+	if (a->length >= 0)
+		n = snprintf(at, left, "Content-Length: %lld\r\n", (long long)a->length);
+	else if (c->chunked)
+		n = snprintf(at, left, "Transfer-Encoding: chunked\r\n");
+	if (!c->keep_alive || c->draining)
+		n += snprintf(at + n, left - (size_t)n, "Connection: close\r\n");
+	else if (!http11)
+		n += snprintf(at + n, left - (size_t)n, "Connection: keep-alive\r\n");
+	return n + snprintf(at + n, left - (size_t)n, "\r\n");
+}
+
+static int h1_send_head(struct exchange *x, const struct answer *a)
+{
+	struct connection *c = of(x);
+	int status, framing;
+
+	/* A body that the client still sends and nobody reads: the connection can't be used again. */
+	if (!c->body_ended && a->status >= 300)
+		c->keep_alive = false;
+	status = snprintf(c->status_line, sizeof(c->status_line), "HTTP/1.1 %u %s\r\n", a->status,
+			  reason_phrase(a->status));
+	framing = framing_lines(c, a);
+	c->pending_first = c->pending_count = 0;
+	queue(c, c->status_line, (size_t)status);
+	queue(c, a->fields.p, a->fields.n);
+	queue(c, a->own.p, a->own.n);
+	queue(c, c->framing_lines, (size_t)framing);
+	return 0;
+}
+
+static void wait_writable(struct connection *c)
+{
+	c->blocked = true;
+	watch_want(&c->m.watch, WATCH_WRITE);
+}
+
+static int64_t failed(struct connection *c)
+{
+	if (errno == EAGAIN) {
+		wait_writable(c);
+		return 0;
+	}
+	if (errno == EINTR)
+		return 0;
+	c->x.gone = true;
+	return -ECONNRESET;
+}
+
+/* Steps over n bytes of the queue; what is left of n was payload. */
+static size_t dequeue(struct connection *c, size_t n)
+{
+	while (n > 0 && c->pending_first < c->pending_count) {
+		struct iovec *v = &c->pending[c->pending_first];
+		size_t step = n < v->iov_len ? n : v->iov_len;
+
+		v->iov_base = (char *)v->iov_base + step;
+		v->iov_len -= step;
+		n -= step;
+		if (v->iov_len == 0)
+			c->pending_first++;
+	}
+	if (c->pending_first == c->pending_count)
+		c->pending_first = c->pending_count = 0;
+	return n;
+}
+
+static void note_sent(struct connection *c, size_t payload)
+{
+	c->x.sent_head = true;
+	if (c->x.first_byte_us == 0)
+		c->x.first_byte_us = clock_mono_us();
+	c->x.sent_bytes += payload;
+	if (c->chunked)
+		c->chunk_left -= payload;
+}
+
+/* Queue and payload in one call. Payload bytes taken, 0 not now, negative gone. */
+static int64_t write_out(struct connection *c, const void *p, size_t n, bool more)
+{
+	struct iovec v[ARRAY_LEN(c->pending) + 1];
+	int count = c->pending_count - c->pending_first;
+	struct msghdr message = { .msg_iov = v };
+	size_t all = n, payload;
+	ssize_t sent;
+
+	for (int i = 0; i < count; i++) {
+		v[i] = c->pending[c->pending_first + i];
+		all += v[i].iov_len;
+	}
+	if (n > 0)
+		v[count++] = (struct iovec){ (void *)p, n };
+	if (all == 0)
+		return 0;
+	message.msg_iovlen = (size_t)count;
+	sent = sendmsg(c->fd, &message, MSG_NOSIGNAL | (more ? MSG_MORE : 0));
+	if (sent < 0)
+		return failed(c);
+	payload = dequeue(c, (size_t)sent);
+	note_sent(c, payload);
+	if ((size_t)sent < all)
+		wait_writable(c);
+	return (int64_t)payload;
+}
+
+/* Everything queued is out. 1; 0 not yet; negative gone. */
+static int flush(struct connection *c, bool more)
+{
+	int64_t r;
+
+	if (c->pending_count == 0)
+		return 1;
+	r = write_out(c, NULL, 0, more);
+	if (r < 0)
+		return (int)r;
+	return c->pending_count == 0;
+}
+
+/* Opens a chunk of n bytes if none is open; n is then cut to what the chunk still takes. */
+static size_t chunk_for(struct connection *c, size_t n)
+{
+	size_t line = 0;
+
+	if (!c->chunked || n == 0)
+		return n;
+	if (c->chunk_left == 0) {
+		if (c->chunk_open) {
+			memcpy(c->chunk_line, "\r\n", 2);
+			line = 2;
+		}
+		line += http_chunked_line(c->chunk_line + line, n);
+		queue(c, c->chunk_line, line);
+		c->chunk_left = n;
+		c->chunk_open = true;
+	}
+	return n < c->chunk_left ? n : (size_t)c->chunk_left;
+}
+
+static bool stuck(struct connection *c)
+{
+	return c->blocked && !c->x.gone;
+}
+
+static int64_t h1_send_memory(struct exchange *x, const void *p, size_t n, bool last)
+{
+	struct connection *c = of(x);
+
+	if (x->gone)
+		return -ECONNRESET;
+	if (stuck(c))
+		return 0;
+	return write_out(c, p, chunk_for(c, n), !last && c->chunked);
+}
+
+static int64_t h1_send_file(struct exchange *x, int fd, uint64_t offset, size_t n, bool last)
+{
+	struct connection *c = of(x);
+	off_t at = (off_t)offset;
+	ssize_t sent;
+	int r;
+
+	(void)last;
+	if (x->gone)
+		return -ECONNRESET;
+	if (stuck(c))
+		return 0;
+	n = chunk_for(c, n);
+	r = flush(c, true);
+	if (r <= 0)
+		return r;
+	sent = sendfile(c->fd, fd, &at, n);
+	if (sent < 0)
+		return failed(c);
+	if (sent == 0)
+		return -EIO; /* the file is shorter than the index says */
+	note_sent(c, (size_t)sent);
+	if ((size_t)sent < n)
+		wait_writable(c);
+	return sent;
+}
+
+static int64_t h1_send_pipe(struct exchange *x, int pipe_fd, size_t n, bool last)
+{
+	struct connection *c = of(x);
+	ssize_t sent;
+	int r;
+
+	if (x->gone)
+		return -ECONNRESET;
+	if (stuck(c))
+		return 0;
+	n = chunk_for(c, n);
+	r = flush(c, true);
+	if (r <= 0)
+		return r;
+	sent = splice(pipe_fd, NULL, c->fd, NULL, n,
+		      SPLICE_F_MOVE | SPLICE_F_NONBLOCK | (last ? 0 : SPLICE_F_MORE));
+	if (sent < 0)
+		return failed(c);
+	note_sent(c, (size_t)sent);
+	if ((size_t)sent < n)
+		wait_writable(c);
+	return sent;
+}
+
+/* The last chunk, with trailers. Queued once: chunked is then false. */
+static void queue_last_chunk(struct connection *c, struct view trailers)
+{
+	queue(c, "\r\n", c->chunk_open ? 2 : 0);
+	queue(c, "0\r\n", 3);
+	queue(c, trailers.p, trailers.n);
+	queue(c, "\r\n", 2);
+	c->chunked = false;
+}
+
+static int h1_finish(struct exchange *x, struct view trailers)
+{
+	struct connection *c = of(x);
+	int r;
+
+	if (x->gone)
+		return -ECONNRESET;
+	if (c->chunked && c->pending_count + 4 <= (int)ARRAY_LEN(c->pending))
+		queue_last_chunk(c, trailers);
+	if (stuck(c))
+		return -EAGAIN;
+	r = flush(c, false);
+	if (r < 0)
+		return r;
+	if (r == 0)
+		return -EAGAIN;
+	if (c->chunked)
+		return h1_finish(x, trailers); /* the head had filled the queue */
+	return 0;
+}
+
+static void h1_abort(struct exchange *x)
+{
+	of(x)->aborted = true;
+}
+
+static void h1_done(struct exchange *x)
+{
+	struct connection *c = of(x);
+
+	x->request = NULL;
+	c->request_over = true;
+	machine_wake(&c->m);
+}
+
+const struct exchange_ops h1_ops = {
+	.read_body = h1_read_body,
+	.took_body = h1_took_body,
+	.send_interim = h1_send_interim,
+	.send_head = h1_send_head,
+	.send_memory = h1_send_memory,
+	.send_file = h1_send_file,
+	.send_pipe = h1_send_pipe,
+	.finish = h1_finish,
+	.abort = h1_abort,
+	.done = h1_done,
+};

@@ -1,0 +1,619 @@
+/*
+ * A request's frame: its machine, its beginning and end, and the route it takes.
+ *
+ * Lifetime: request_begin → steps → request_end, which tells the exchange once (done) and goes back to
+ * the worker's list of spare ones. Whatever it holds of cache and origin is let go of in one place, drop_all,
+ * which is safe at any step.
+ */
+#include "edge/request.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "edge/answer.h"
+#include "edge/client.h"
+#include "edge/forward.h"
+#include "edge/http/field.h"
+#include "edge/text.h"
+#include "edge/transfer.h"
+
+enum { KEPT_REQUESTS = 256 };
+
+static enum step_result step_route(struct machine *m);
+static enum step_result step_send(struct machine *m);
+static enum step_result step_finish(struct machine *m);
+static enum step_result step_end(struct machine *m);
+
+static const struct step steps[] = {
+	[REQUEST_ROUTE] = { "route", step_route },
+	[REQUEST_LOOK_UP] = { "look_up", request_step_look_up },
+	[REQUEST_OPEN] = { "open", request_step_open },
+	[REQUEST_CLAIM] = { "claim", request_step_claim },   /* collapse.wait */
+	[REQUEST_FETCH] = { "fetch", request_step_fetch },
+	[REQUEST_AWAIT] = { "await", request_step_await },   /* the fetch's timeouts; body_timeout */
+	[REQUEST_RELAY] = { "relay", request_step_relay },   /* the fetch's; send_timeout */
+	[REQUEST_FOLLOW] = { "follow", request_step_follow }, /* send_timeout */
+	[REQUEST_DELIVER] = { "deliver", request_step_deliver }, /* send_timeout */
+	[REQUEST_PURGE] = { "purge", request_step_purge },
+	[REQUEST_SEND] = { "send", step_send },		     /* send_timeout */
+	[REQUEST_FINISH] = { "finish", step_finish },	     /* send_timeout */
+	[REQUEST_END] = { "end", step_end },
+};
+
+static void request_end(struct machine *m);
+
+struct request *request_of(struct machine *m)
+{
+	struct request *r = CONTAINER_OF(m, struct request, m);
+
+	CHECK_MAGIC(r, REQUEST_MAGIC);
+	return r;
+}
+
+/* --- beginning -------------------------------------------------------------------------------- */
+
+static struct request *take_request(struct worker *w)
+{
+	struct request *r = w->free_requests;
+	struct arena arena;
+
+	if (r == NULL) {
+		r = malloc(sizeof(*r));
+		if (r == NULL)
+			return NULL;
+		arena_init(&r->arena, REQUEST_ARENA_MAX);
+	} else {
+		w->free_requests = r->next_free;
+		w->free_request_count--;
+	}
+	arena = r->arena;
+	memset(r, 0, offsetof(struct request, record));
+	memset(&r->pending, 0, sizeof(*r) - offsetof(struct request, pending));
+	r->arena = arena;
+	return r;
+}
+
+static struct request *request_new(struct worker *w, struct exchange *x)
+{
+	struct request *r = take_request(w);
+
+	if (r == NULL)
+		return NULL;
+	if (machine_init(&r->m, w->loop, -1, steps, request_end) != 0) {
+		arena_fini(&r->arena);
+		free(r);
+		return NULL;
+	}
+	r->magic = REQUEST_MAGIC;
+	r->w = w;
+	r->x = x;
+	r->conf = conf_ref(w->conf);
+	r->result = STATS_RESULTS;
+	r->origin_us = -1;
+	r->client = x->peer;
+	list_init(&r->follower);
+	x->request = &r->m;
+	w->request_count++;
+	return r;
+}
+
+static bool is_health_check(const struct http_request *rq, const struct conf_listener *listener)
+{
+	return listener != NULL && listener->health_path.n > 0 && view_eq(rq->path, listener->health_path) &&
+	       (rq->method == METHOD_GET || rq->method == METHOD_HEAD);
+}
+
+int request_begin(struct worker *w, struct exchange *x, const struct http_request *rq, enum http_fault fault,
+		  const struct conf_listener *listener)
+{
+	struct request *r = request_new(w, x);
+
+	if (r == NULL)
+		return -ENOMEM;
+	r->rq = rq;
+	if (rq == NULL) {
+		r->early_status = http_fault_status(fault);
+		r->early_text = http_fault_text(fault);
+	} else {
+		r->health = is_health_check(rq, listener);
+	}
+	machine_wake(&r->m);
+	return 0;
+}
+
+int request_begin_timeout(struct worker *w, struct exchange *x)
+{
+	struct request *r = request_new(w, x);
+
+	if (r == NULL)
+		return -ENOMEM;
+	r->early_status = 408;
+	r->early_text = "the request head did not come in time";
+	machine_wake(&r->m);
+	return 0;
+}
+
+/* --- a request for nobody ------------------------------------------------------------------------ */
+
+/* Takes everything, keeps nothing. */
+static int void_read_body(struct exchange *x, struct view *out)
+{
+	(void)x;
+	(void)out;
+	return -ENODATA;
+}
+
+static void void_took_body(struct exchange *x, size_t n)
+{
+	(void)x;
+	(void)n;
+}
+
+static void void_interim(struct exchange *x, uint16_t status, struct view fields)
+{
+	(void)x;
+	(void)status;
+	(void)fields;
+}
+
+static int void_head(struct exchange *x, const struct answer *a)
+{
+	(void)x;
+	(void)a;
+	return 0;
+}
+
+static int64_t void_memory(struct exchange *x, const void *p, size_t n, bool last)
+{
+	(void)x;
+	(void)p;
+	(void)last;
+	return (int64_t)n;
+}
+
+static int64_t void_file(struct exchange *x, int fd, uint64_t offset, size_t n, bool last)
+{
+	(void)fd;
+	(void)offset;
+	return void_memory(x, NULL, n, last);
+}
+
+/* A pipe can't be emptied into nothing: a background request never relays. */
+static int64_t void_pipe(struct exchange *x, int pipe_fd, size_t n, bool last)
+{
+	(void)x;
+	(void)pipe_fd;
+	(void)n;
+	(void)last;
+	return -ECONNRESET;
+}
+
+static int void_finish(struct exchange *x, struct view trailers)
+{
+	(void)x;
+	(void)trailers;
+	return 0;
+}
+
+static void void_abort(struct exchange *x)
+{
+	(void)x;
+}
+
+static void void_done(struct exchange *x)
+{
+	free(x);
+}
+
+static const struct exchange_ops void_ops = {
+	.read_body = void_read_body,
+	.took_body = void_took_body,
+	.send_interim = void_interim,
+	.send_head = void_head,
+	.send_memory = void_memory,
+	.send_file = void_file,
+	.send_pipe = void_pipe,
+	.finish = void_finish,
+	.abort = void_abort,
+	.done = void_done,
+};
+
+/* The request as a GET of its own, in a's memory: the connection's is gone before the origin answers. */
+static struct http_request *copy_head(const struct http_request *from, struct arena *a)
+{
+	struct http_request *to = arena_zalloc(a, sizeof(*to));
+	struct http_field *at = arena_alloc(a, (from->fields.count + 1) * sizeof(*at));
+
+	if (to == NULL || at == NULL)
+		return NULL;
+	*to = *from;
+	to->method = METHOD_GET;
+	to->method_text = VIEW("GET");
+	to->expect_continue = false;
+	to->framing = FRAMING_NONE;
+	to->authority = arena_copy(a, from->authority);
+	to->path = arena_copy(a, from->path);
+	to->fields = (struct http_fields){ .at = at, .count = from->fields.count, .capacity = from->fields.count,
+					   .seen = from->fields.seen };
+	for (uint16_t i = 0; i < from->fields.count; i++) {
+		at[i] = from->fields.at[i];
+		at[i].name = arena_copy(a, at[i].name);
+		at[i].value = arena_copy(a, at[i].value);
+		if (at[i].name.p == NULL || at[i].value.p == NULL)
+			return NULL;
+	}
+	return to->authority.p != NULL && to->path.p != NULL ? to : NULL;
+}
+
+void request_begin_background(struct request *of)
+{
+	struct exchange *x = calloc(1, sizeof(*x));
+	struct request *r;
+
+	if (x == NULL)
+		return;
+	x->ops = &void_ops;
+	x->peer = of->x->peer;
+	x->scheme = VIEW("http");
+	x->via_version = VIEW("1.1");
+	x->protocol = VIEW("HTTP/1.1");
+	r = request_new(of->w, x);
+	if (r == NULL) {
+		free(x);
+		return;
+	}
+	r->background = true;
+	r->rq = copy_head(of->rq, &r->arena);
+	machine_wake(&r->m);
+}
+
+/* --- step: route ------------------------------------------------------------------------------------ */
+
+static void make_request_id(struct request *r)
+{
+	struct view name = r->conf->request_id_header;
+	const struct http_field *given;
+	uint16_t at = 0;
+
+	if (name.n == 0)
+		return;
+	given = r->peer_trusted ? http_fields_find(&r->rq->fields, name, &at) : NULL;
+	if (given != NULL && given->value.n > 0 && given->value.n <= 128)
+		r->request_id = given->value;
+	else
+		r->request_id = arena_printf(&r->arena, "%016llx%08llx",
+					     (unsigned long long)r->w->boot_secret[0],
+					     (unsigned long long)++r->w->request_serial);
+}
+
+static void identify(struct request *r)
+{
+	r->peer_trusted = client_peer_trusted(r->conf, &r->x->peer);
+	r->from_downstream = client_in(&r->conf->downstream, &r->x->peer);
+	client_address(r->conf, &r->x->peer, &r->rq->fields, &r->client);
+	make_request_id(r);
+}
+
+static enum step_result bad_target(struct request *r, int error)
+{
+	if (error == -ENOENT)
+		return request_error(r, 421, NULL, "no site here has this host name");
+	if (error == -ENOMEM)
+		return request_error(r, 503, NULL, "short of memory");
+	return request_error(r, 400, NULL, "the host or the path is not valid");
+}
+
+static enum step_result refuse_method(struct request *r)
+{
+	return request_answer(r, 405, VIEW("Allow: GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH\r\n"),
+			      VIEW("405: this method is not served here\n"));
+}
+
+static void apply_rules(struct request *r)
+{
+	struct conf_request q = {
+		.path = r->target.path_only,
+		.odd_path = r->target.odd_path,
+		.method = r->rq->method == METHOD_PURGE ? METHOD_GET : r->rq->method,
+		.method_text = r->rq->method_text,
+		.fields = &r->rq->fields,
+	};
+	struct conf_origin *origin;
+	int rule;
+
+	conf_cache_for(r->target.site, &q, &r->cache, &origin, &rule);
+	r->origin = origin;
+}
+
+static enum step_result choose_way(struct request *r)
+{
+	r->store_reason = STORE_YES;
+	switch (verdict_request(r->rq, &r->cache)) {
+	case REQUEST_LOOKUP:
+		if (r->w->cache == NULL) {
+			r->result = STATS_PASS;
+			r->why = FORWARD_URI_MISS;
+			break;
+		}
+		r->lookup = true;
+		return request_goto(r, REQUEST_LOOK_UP);
+	case REQUEST_METHOD:
+		r->why = FORWARD_METHOD;
+		r->result = STATS_PASS;
+		break;
+	case REQUEST_BYPASS:
+		r->why = FORWARD_BYPASS;
+		r->result = STATS_BYPASS;
+		break;
+	case REQUEST_RANGE:
+	case REQUEST_BODY:
+		r->why = FORWARD_BYPASS;
+		r->result = STATS_PASS;
+		break;
+	}
+	return request_goto(r, REQUEST_FETCH);
+}
+
+static enum step_result step_route(struct machine *m)
+{
+	struct request *r = request_of(m);
+	const struct http_request *rq = r->rq;
+	int e;
+
+	if (r->early_status != 0)
+		return request_error(r, r->early_status, r->early_status == 408 ? NULL : "http_request_error",
+				     r->early_text);
+	if (rq == NULL)
+		return request_goto(r, REQUEST_END);
+	if (r->health)
+		return request_answer(r, 200, (struct view){ 0 }, VIEW("ok\n"));
+	if (!r->background)
+		identify(r);
+	if (rq->method == METHOD_CONNECT || rq->method == METHOD_TRACE)
+		return refuse_method(r);
+	if (rq->method == METHOD_OPTIONS && view_eq(rq->path, VIEW("*")))
+		return request_answer(r, 204, VIEW("Allow: GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH\r\n"),
+				      (struct view){ 0 });
+	e = target_of(r->conf, r->x->scheme, rq->authority, rq->path, &r->arena, &r->target);
+	if (e != 0)
+		return bad_target(r, e);
+	apply_rules(r);
+	target_key(&r->target, &r->cache, r->key.primary);
+	if (rq->method == METHOD_PURGE)
+		return request_goto(r, REQUEST_PURGE);
+	if (forward_loops(r))
+		return request_error(r, 502, "proxy_loop_detected", "this request has been here before");
+	if (rq->framing == FRAMING_LENGTH && rq->length > r->target.site->max_request_body)
+		return request_error(r, 413, NULL, "the request's body is larger than this site takes");
+	return choose_way(r);
+}
+
+/* --- answers of our own --------------------------------------------------------------------------------- */
+
+enum step_result request_answer(struct request *r, uint16_t status, struct view own, struct view body)
+{
+	bool head = r->rq != NULL && r->rq->method == METHOD_HEAD;
+
+	r->answer = (struct answer){
+		.status = status,
+		.own = own,
+		.length = status == 204 ? -1 : (int64_t)body.n,
+		.no_body = head || status == 204 || status == 304,
+	};
+	r->body = r->answer.no_body ? (struct view){ 0 } : body;
+	r->offset = 0;
+	if (r->x->ops->send_head(r->x, &r->answer) != 0)
+		return request_broken(r);
+	return request_goto(r, REQUEST_SEND);
+}
+
+static struct view error_fields(struct request *r, uint16_t status, const char *proxy_error)
+{
+	char date[HTTP_DATE_BYTES];
+	struct text t = text_new(&r->arena, 512 + r->conf->name.n);
+
+	http_date_format(clock_wall(), date);
+	text_line(&t, VIEW("Date"), view_of(date, sizeof(date)));
+	text_line(&t, VIEW("Content-Type"), VIEW("text/plain; charset=utf-8"));
+	text_line(&t, VIEW("Cache-Control"), VIEW("no-store"));
+	if (status == 503)
+		text_line(&t, VIEW("Retry-After"), VIEW("1"));
+	text_put(&t, VIEW("Proxy-Status: "));
+	text_put(&t, r->conf->name);
+	if (proxy_error != NULL) {
+		text_put(&t, VIEW("; error="));
+		text_put(&t, view_str(proxy_error));
+	}
+	text_put(&t, VIEW("\r\n"));
+	return text_view(&t);
+}
+
+enum step_result request_error(struct request *r, uint16_t status, const char *proxy_error, const char *text)
+{
+	struct view body = arena_printf(&r->arena, "%u: %s\n", status, text);
+
+	r->result = STATS_ERROR;
+	r->error = proxy_error != NULL ? proxy_error : text;
+	if (body.p == NULL)
+		body = VIEW("error\n");
+	return request_answer(r, status, error_fields(r, status, proxy_error), body);
+}
+
+/* --- steps: send, finish, end -------------------------------------------------------------------------------- */
+
+enum step_result request_wait_client(struct request *r)
+{
+	if (r->m.timer.deadline.ms == 0)
+		machine_deadline(&r->m, r->conf->limits.send_timeout_ms);
+	return STEP_PARK;
+}
+
+enum step_result request_broken(struct request *r)
+{
+	r->x->ops->abort(r->x);
+	if (r->error == NULL)
+		r->error = r->x->gone ? "client_gone" : "aborted";
+	return request_goto(r, REQUEST_END);
+}
+
+static enum step_result step_send(struct machine *m)
+{
+	struct request *r = request_of(m);
+	int64_t n;
+
+	if (m->timed_out)
+		return request_broken(r);
+	while (r->offset < r->body.n) {
+		n = r->x->ops->send_memory(r->x, r->body.p + r->offset, r->body.n - r->offset, true);
+		if (n < 0)
+			return request_broken(r);
+		if (n == 0)
+			return request_wait_client(r);
+		machine_no_deadline(m);
+		r->offset += (uint64_t)n;
+	}
+	return request_goto(r, REQUEST_FINISH);
+}
+
+static enum step_result step_finish(struct machine *m)
+{
+	struct request *r = request_of(m);
+	int e;
+
+	if (m->timed_out)
+		return request_broken(r);
+	e = r->x->ops->finish(r->x, r->fetch != NULL ? fetch_trailers(r->fetch) : (struct view){ 0 });
+	if (e == -EAGAIN)
+		return request_wait_client(r);
+	if (e != 0)
+		return request_broken(r);
+	return request_goto(r, REQUEST_END);
+}
+
+static struct view result_text(const struct request *r)
+{
+	static const char *const text[] = {
+		[STATS_HIT] = "hit",   [STATS_MISS] = "miss",	  [STATS_STALE] = "stale", [STATS_REVALIDATED] = "revalidated",
+		[STATS_PASS] = "pass", [STATS_BYPASS] = "bypass", [STATS_ERROR] = "error", [STATS_RESULTS] = "none",
+	};
+
+	return view_str(text[r->result]);
+}
+
+static struct view field_value(const struct request *r, struct view name)
+{
+	uint16_t at = 0;
+	const struct http_field *f = http_fields_find(&r->rq->fields, name, &at);
+
+	return f != NULL ? f->value : (struct view){ 0 };
+}
+
+static void log_access(struct request *r, int64_t ttfb_us, int64_t duration_us)
+{
+	char client[SOCK_ADDR_TEXT];
+	struct access_entry e = {
+		.time = { clock_wall().ms - duration_us / 1000 },
+		.request_id = r->request_id,
+		.client = view_str(sock_addr_host(&r->client, client)),
+		.protocol = r->x->protocol,
+		.status = r->x->sent_head ? r->answer.status : 0,
+		.bytes = r->x->sent_bytes,
+		.cache = result_text(r),
+		.ttfb_us = ttfb_us,
+		.duration_us = duration_us,
+		.origin = r->origin_url,
+		.origin_us = r->origin_us,
+		.error = r->error != NULL ? view_str(r->error) : (struct view){ 0 },
+	};
+
+	if (r->rq != NULL) {
+		e.method = r->rq->method_text;
+		e.host = r->target.site != NULL ? r->target.host : r->rq->authority;
+		e.path = r->rq->path;
+		e.referer = field_value(r, VIEW("Referer"));
+		e.user_agent = field_value(r, VIEW("User-Agent"));
+	}
+	if (r->target.site != NULL)
+		e.site = r->target.site->name;
+	access_log_write(r->w->access, &e);
+}
+
+static void account(struct request *r)
+{
+	int64_t now = clock_mono_us();
+	int64_t duration = now - r->x->began_us;
+	int64_t ttfb = r->x->first_byte_us != 0 ? r->x->first_byte_us - r->x->began_us : -1;
+
+	if (r->background || r->health)
+		return;
+	if (r->target.site != NULL && r->result != STATS_RESULTS)
+		stats_request(stats_site(r->w->stats, r->target.site->slot), r->x->sent_head ? r->answer.status : 0,
+			      r->result, r->x->sent_bytes, ttfb, duration);
+	if (access_log_wanted(r->w->access))
+		log_access(r, ttfb, duration);
+}
+
+static enum step_result step_end(struct machine *m)
+{
+	account(request_of(m));
+	return STEP_DONE;
+}
+
+void request_forget_object(struct request *r)
+{
+	if (r->object == NULL)
+		return;
+	cache_reader_fini(&r->reader);
+	cache_object_unref(r->object);
+	r->object = NULL;
+}
+
+static void drop_all(struct request *r)
+{
+	transfer_leave(r);
+	request_forget_object(r);
+	cache_read_cancel(&r->pending);
+	if (r->w->cache != NULL) {
+		cache_wait_cancel(r->w->cache, &r->wait);
+		cache_purge_ask_cancel(r->w->cache, &r->purge);
+	}
+	if (r->pipe != NULL)
+		pipe_give(&r->w->pipes, &r->pipe);
+	fetch_free(&r->fetch);
+	if (r->claim != NULL)
+		cache_claim_drop(&r->claim);
+}
+
+static void request_end(struct machine *m)
+{
+	struct request *r = request_of(m);
+	struct worker *w = r->w;
+
+	drop_all(r);
+	r->x->ops->done(r->x);
+	conf_unref(r->conf);
+	r->magic = 0;
+	w->request_count--;
+	if (w->free_request_count < KEPT_REQUESTS) {
+		arena_reset(&r->arena);
+		r->next_free = w->free_requests;
+		w->free_requests = r;
+		w->free_request_count++;
+		return;
+	}
+	arena_fini(&r->arena);
+	free(r);
+}
+
+void requests_free_kept(struct worker *w)
+{
+	while (w->free_requests != NULL) {
+		struct request *r = w->free_requests;
+
+		w->free_requests = r->next_free;
+		arena_fini(&r->arena);
+		free(r);
+	}
+	w->free_request_count = 0;
+}

@@ -1,0 +1,134 @@
+/*
+ * A request: from a parsed head to an answered client. A machine without descriptor; it meets its
+ * connection through the exchange table, the cache through cache/cache.h, the origin through a fetch.
+ *
+ *   request.c          begin, end, route: site, rules, what kind of request this is
+ *   request_cache.c    look up, wait for others, decide: hit, stale, revalidate, miss; deliver a hit
+ *   request_fetch.c    ask the origin; what its answer means; relay what isn't stored
+ *   request_purge.c    PURGE
+ *   transfer.c         joins a fetch to a fill; the request follows the fill
+ */
+#ifndef BRIM_EDGE_REQUEST_H
+#define BRIM_EDGE_REQUEST_H
+
+#include "cache/cache.h"
+#include "edge/base/machine.h"
+#include "edge/exchange.h"
+#include "edge/target.h"
+#include "edge/worker.h"
+
+enum { REQUEST_MAGIC = 0x72657175, REQUEST_ARENA_MAX = 512 << 10, VARY_NAMES_MAX = 32 };
+
+/* Why a request goes on to the origin (RFC 9211 §2.2). */
+enum forward_reason {
+	FORWARD_NOT, FORWARD_BYPASS, FORWARD_METHOD, FORWARD_URI_MISS, FORWARD_VARY_MISS, FORWARD_STALE,
+	FORWARD_REQUEST, FORWARD_MISS,
+};
+
+struct transfer;
+
+struct request {
+	uint32_t magic;
+	struct machine m;
+	struct worker *w;
+	struct exchange *x;
+	struct request *next_free;
+	struct conf *conf;
+	struct arena arena;
+
+	/* What is asked. rq is the connection's (a background request's own); NULL: its head was bad. */
+	const struct http_request *rq;
+	uint16_t early_status; /* an error decided before routing; 0: none */
+	const char *early_text;
+	struct target target;
+	struct conf_cache cache;
+	const struct conf_origin *origin;
+	struct sock_addr client;
+	bool peer_trusted, from_downstream;
+	struct view request_id;
+	bool background;  /* nobody waits for the answer: revalidate and end */
+	bool health;
+
+	/* What the cache has. */
+	struct cache_key key; /* primary, and the secondary as far as known */
+	uint64_t base_secondary;
+	bool lookup, vary_known, waiting, collapsed;
+	uint8_t waits;
+	struct cache_record record;
+	struct cache_read *pending;
+	struct cache_object *object; /* a hit, or a stale one that may be validated */
+	struct use_times times;
+	bool soft_purged;
+	struct cache_claim *claim;
+	struct cache_wait wait;
+	struct cache_purge_ask purge;
+
+	/* What the origin says. */
+	enum forward_reason why;
+	struct fetch *fetch;
+	bool validating, upload_ended;
+	uint64_t uploaded;
+	enum store_reason store_reason;
+	struct pipe *pipe;
+
+	/* What goes to the client. */
+	struct answer answer;
+	struct transfer *transfer;
+	struct list follower; /* in the transfer */
+	struct cache_reader reader;
+	uint64_t offset; /* body bytes sent */
+	struct view body; /* an answer from memory */
+	enum stats_result result; /* STATS_RESULTS: none of them */
+	const char *error; /* Proxy-Status type, for the log */
+	int64_t origin_us;
+	struct view origin_url;
+};
+
+/* rq NULL: the head was bad (fault). The exchange is used until its done() is called. 0 or -ENOMEM. */
+int request_begin(struct worker *w, struct exchange *x, const struct http_request *rq, enum http_fault fault,
+		  const struct conf_listener *listener) NODISCARD;
+/* A head that did not come in time: 408. */
+int request_begin_timeout(struct worker *w, struct exchange *x) NODISCARD;
+
+/* --- among the files of the request ------------------------------------------------------------- */
+
+enum request_step {
+	REQUEST_ROUTE, REQUEST_LOOK_UP, REQUEST_OPEN, REQUEST_CLAIM, REQUEST_FETCH, REQUEST_AWAIT, REQUEST_RELAY,
+	REQUEST_FOLLOW, REQUEST_DELIVER, REQUEST_PURGE, REQUEST_SEND, REQUEST_FINISH, REQUEST_END,
+};
+
+enum step_result request_step_look_up(struct machine *m);
+enum step_result request_step_open(struct machine *m);
+enum step_result request_step_claim(struct machine *m);
+enum step_result request_step_deliver(struct machine *m);
+enum step_result request_step_fetch(struct machine *m);
+enum step_result request_step_await(struct machine *m);
+enum step_result request_step_relay(struct machine *m);
+enum step_result request_step_follow(struct machine *m);
+enum step_result request_step_purge(struct machine *m);
+
+struct request *request_of(struct machine *m);
+static inline enum step_result request_goto(struct request *r, enum request_step step)
+{
+	return machine_goto(&r->m, step);
+}
+/* An error that Brim itself makes: status, Proxy-Status error type (or NULL), a line for people. The next step sends it. */
+enum step_result request_error(struct request *r, uint16_t status, const char *proxy_error, const char *text);
+/* Our own short answer (own fields may be empty). */
+enum step_result request_answer(struct request *r, uint16_t status, struct view own, struct view body);
+/* The client is gone or the answer can't go on. */
+enum step_result request_broken(struct request *r);
+/* Wait until the client takes more, at most send_timeout. */
+enum step_result request_wait_client(struct request *r);
+/* Revalidates behind a stale answer. Best effort. */
+void request_begin_background(struct request *r);
+/* Serves r->object from its beginning, or answers 304. forward_status: what the origin said when it validated, or 0. */
+enum step_result request_serve_object(struct request *r, enum stats_result result, uint16_t forward_status);
+/* Lets go of r->object. */
+void request_forget_object(struct request *r);
+/* The secondary key under a Vary rule. False: the rule has too many names. */
+bool request_vary_key(struct request *r, struct view rule, uint64_t *out_secondary);
+/* The key under which «uncacheable» is remembered: requests with credentials apart from those without. */
+struct cache_key request_pass_key(const struct request *r);
+
+#endif

@@ -1,0 +1,333 @@
+/*
+ * A request and the cache: look up, open, decide, wait for whoever fetches already, deliver.
+ *
+ *   look_up   the index, by the primary key and what rules keep; through a Vary rule to the variant
+ *   open      the entry is read and checked; purge clock, then freshness, decide
+ *   claim     nobody may fetch what another fetches: own the claim (and look again), wait, or pass
+ *   deliver   a body that did not come with the entry: sendfile, span by span
+ */
+#include <errno.h>
+
+#include "edge/answer.h"
+#include "edge/http/field.h"
+#include "edge/request.h"
+
+enum {
+	DELIVER_BYTES = 1 << 20, /* a turn's share of one request */
+	WAITS_MAX = 2,		 /* whose wait came to nothing twice goes its own way */
+	KEPT_PARTS_MAX = 64,
+	VARY_VALUE_BYTES = 512,
+};
+
+/* --- keys ------------------------------------------------------------------------------------ */
+
+/* "a=1; b=2": the value of the cookie, or empty. */
+static struct view cookie_value(const struct http_fields *f, struct view name)
+{
+	const struct http_field *field = http_fields_first(f, FIELD_COOKIE);
+
+	for (; field != NULL; field = http_fields_next(f, field)) {
+		struct view rest = field->value;
+
+		while (rest.n > 0) {
+			const char *end = memchr(rest.p, ';', rest.n);
+			size_t n = end != NULL ? (size_t)(end - rest.p) : rest.n;
+			struct view pair = http_trim(view_of(rest.p, n));
+
+			if (pair.n > name.n && pair.p[name.n] == '=' && view_starts(pair, name))
+				return view_skip(pair, name.n + 1);
+			rest = view_skip(rest, end != NULL ? n + 1 : n);
+		}
+	}
+	return (struct view){ 0 };
+}
+
+static uint64_t base_secondary(struct request *r)
+{
+	const struct conf_cache *c = &r->cache;
+	char values[KEPT_PARTS_MAX][VARY_VALUE_BYTES];
+	struct view parts[KEPT_PARTS_MAX];
+	size_t count = 0;
+
+	if (c->key_headers.count == 0 && c->key_cookies.count == 0)
+		return 0;
+	for (size_t i = 0; i < c->key_headers.count && count < KEPT_PARTS_MAX; i++, count++)
+		parts[count] = view_of(values[count], verdict_vary_value(r->rq, c->key_headers.at[i], values[count],
+									 VARY_VALUE_BYTES));
+	for (size_t i = 0; i < c->key_cookies.count && count < KEPT_PARTS_MAX; i++, count++)
+		parts[count] = cookie_value(&r->rq->fields, c->key_cookies.at[i]);
+	return cache_key_secondary(0, parts, count);
+}
+
+bool request_vary_key(struct request *r, struct view rule, uint64_t *out_secondary)
+{
+	char values[VARY_NAMES_MAX][VARY_VALUE_BYTES];
+	struct view parts[VARY_NAMES_MAX], rest = rule, name;
+	size_t count = 0;
+
+	while (http_list_next(&rest, &name)) {
+		if (count == VARY_NAMES_MAX)
+			return false;
+		parts[count] = view_of(values[count],
+				       verdict_vary_value(r->rq, name, values[count], VARY_VALUE_BYTES));
+		count++;
+	}
+	*out_secondary = cache_key_secondary(r->base_secondary, parts, count);
+	return true;
+}
+
+struct cache_key request_pass_key(const struct request *r)
+{
+	struct cache_key key = r->key;
+
+	if (http_fields_has(&r->rq->fields, FIELD_COOKIE) || http_fields_has(&r->rq->fields, FIELD_AUTHORIZATION))
+		key.primary[15] ^= 1;
+	return key;
+}
+
+/* --- step: look_up ---------------------------------------------------------------------------- */
+
+/* A claim for another key than the one that we now know to be right helps nobody. */
+static void set_secondary(struct request *r, uint64_t secondary)
+{
+	if (r->key.secondary == secondary)
+		return;
+	r->key.secondary = secondary;
+	if (r->claim != NULL)
+		cache_claim_drop(&r->claim);
+}
+
+static int find(struct request *r)
+{
+	struct cache_key key = r->key;
+	uint64_t secondary;
+	int e;
+
+	key.secondary = r->base_secondary;
+	e = cache_find(r->w->cache, &key, &r->record);
+	if (e != 0 || r->record.kind != CACHE_RECORD_VARY) {
+		set_secondary(r, r->base_secondary);
+		return e;
+	}
+	if (!request_vary_key(r, view_of(r->record.vary, r->record.vary_bytes), &secondary))
+		return -ENOENT;
+	r->why = FORWARD_VARY_MISS;
+	set_secondary(r, secondary);
+	return cache_find(r->w->cache, &r->key, &r->record);
+}
+
+enum step_result request_step_look_up(struct machine *m)
+{
+	struct request *r = request_of(m);
+
+	request_forget_object(r);
+	r->why = FORWARD_URI_MISS;
+	r->base_secondary = base_secondary(r);
+	if (find(r) == 0)
+		return request_goto(r, REQUEST_OPEN);
+	return request_goto(r, r->claim != NULL ? REQUEST_FETCH : REQUEST_CLAIM);
+}
+
+/* --- step: open ---------------------------------------------------------------------------------- */
+
+static enum step_result miss(struct request *r)
+{
+	request_forget_object(r);
+	return request_goto(r, r->claim != NULL ? REQUEST_FETCH : REQUEST_CLAIM);
+}
+
+static enum step_result must_ask(struct request *r)
+{
+	r->why = FORWARD_STALE;
+	return request_goto(r, r->claim != NULL ? REQUEST_FETCH : REQUEST_CLAIM);
+}
+
+static enum step_result decide(struct request *r)
+{
+	const struct cache_meta *meta = &r->object->meta;
+	enum cache_purged purged = cache_object_purged(r->object);
+
+	if (purged == CACHE_HARD_PURGED)
+		return miss(r);
+	r->soft_purged = purged == CACHE_SOFT_PURGED;
+	verdict_age(meta, clock_wall(), &r->times);
+	switch (verdict_use(r->rq, meta, &r->times, r->soft_purged, &r->cache)) {
+	case USE_FRESH:
+		return request_serve_object(r, STATS_HIT, 0);
+	case USE_STALE_WHILE_REVALIDATE:
+		if (r->background)
+			break;
+		request_begin_background(r);
+		return request_serve_object(r, STATS_STALE, 0);
+	case USE_REVALIDATE:
+	case USE_MISS:
+		break;
+	}
+	return must_ask(r);
+}
+
+enum step_result request_step_open(struct machine *m)
+{
+	struct request *r = request_of(m);
+	int e = cache_object_open(r->w->cache, &r->key, &r->record, &m->ready, &r->pending, &r->object);
+
+	if (e == -EINPROGRESS)
+		return r->x->gone ? request_goto(r, REQUEST_END) : STEP_PARK;
+	if (e != 0)
+		return miss(r);
+	return decide(r);
+}
+
+/* --- step: claim ------------------------------------------------------------------------------------ */
+
+static bool only_if_cached(const struct request *r)
+{
+	struct http_cache_control cc;
+
+	if (!http_fields_has(&r->rq->fields, FIELD_CACHE_CONTROL))
+		return false;
+	http_cache_control(&r->rq->fields, FIELD_CACHE_CONTROL, &cc);
+	return cc.flags & CC_ONLY_IF_CACHED;
+}
+
+static enum step_result pass(struct request *r)
+{
+	machine_no_deadline(&r->m);
+	r->waiting = false;
+	r->result = STATS_PASS;
+	return r->background ? request_goto(r, REQUEST_END) : request_goto(r, REQUEST_FETCH);
+}
+
+static enum step_result wait_over(struct request *r)
+{
+	r->waiting = false;
+	cache_wait_cancel(r->w->cache, &r->wait);
+	if (r->m.timed_out)
+		return pass(r);
+	machine_no_deadline(&r->m);
+	return request_goto(r, REQUEST_LOOK_UP);
+}
+
+static enum step_result wait(struct request *r)
+{
+	if (r->background || r->waits == WAITS_MAX) {
+		cache_wait_cancel(r->w->cache, &r->wait);
+		return pass(r);
+	}
+	r->waiting = r->collapsed = true;
+	r->waits++;
+	machine_deadline(&r->m, r->cache.collapse_wait_ms);
+	return STEP_PARK;
+}
+
+static enum step_result take_claim(struct request *r)
+{
+	struct cache_scope site = cache_scope_site(r->target.site->name_hash);
+	struct cache_scope host = cache_scope_host(r->target.site->name_hash, r->target.host);
+
+	switch (cache_claim_take(r->w->cache, &r->key, site, host, &r->wait, &r->m.ready, &r->claim)) {
+	case CACHE_CLAIM_OWNED: /* a commit may have come between: look once more */
+		return request_goto(r, REQUEST_LOOK_UP);
+	case CACHE_CLAIM_WAIT:
+		return wait(r);
+	case CACHE_CLAIM_PASS:
+		break;
+	}
+	return pass(r);
+}
+
+enum step_result request_step_claim(struct machine *m)
+{
+	struct request *r = request_of(m);
+	struct cache_key pass_key = request_pass_key(r);
+
+	if (r->x->gone)
+		return request_goto(r, REQUEST_END);
+	if (r->waiting)
+		return wait_over(r);
+	if (only_if_cached(r))
+		return request_error(r, 504, NULL, "not in the cache, and only-if-cached was asked for");
+	if (r->rq->method != METHOD_GET || cache_pass_known(r->w->cache, &pass_key))
+		return pass(r);
+	return take_claim(r);
+}
+
+/* --- serving what is stored --------------------------------------------------------------------------- */
+
+static void describe_answer(struct request *r, uint16_t forward_status)
+{
+	const struct cache_object *o = r->object;
+	bool validated = forward_status != 0;
+	bool hit = !validated && !r->collapsed;
+
+	r->answer = (struct answer){
+		.status = o->meta.status,
+		.fields = o->head,
+		.own = answer_own(r, validated ? -1 : r->times.age_ms, hit, false, forward_status, VIEW("1.1")),
+		.length = (int64_t)o->record.body_bytes,
+		.no_body = r->rq->method == METHOD_HEAD,
+	};
+	if (verdict_not_modified(r->rq, o->meta.status, o->meta.etag, o->meta.last_modified)) {
+		r->answer.status = 304;
+		r->answer.fields = answer_not_modified(o->head, &r->arena);
+	}
+	if (r->answer.status == 304 || r->answer.status == 204) {
+		r->answer.no_body = true;
+		r->answer.length = -1;
+	}
+}
+
+enum step_result request_serve_object(struct request *r, enum stats_result result, uint16_t forward_status)
+{
+	if (r->claim != NULL)
+		cache_claim_drop(&r->claim);
+	r->result = result;
+	if (r->background)
+		return request_goto(r, REQUEST_END);
+	cache_object_hit(r->object);
+	describe_answer(r, forward_status);
+	if (r->x->ops->send_head(r->x, &r->answer) != 0)
+		return request_broken(r);
+	r->offset = 0;
+	r->body = (struct view){ 0 };
+	if (r->answer.no_body || r->object->record.body_bytes == 0)
+		return request_goto(r, REQUEST_FINISH);
+	if (r->object->body.n == 0)
+		return request_goto(r, REQUEST_DELIVER);
+	r->body = r->object->body;
+	return request_goto(r, REQUEST_SEND);
+}
+
+/* --- step: deliver ---------------------------------------------------------------------------------------- */
+
+enum step_result request_step_deliver(struct machine *m)
+{
+	struct request *r = request_of(m);
+	struct cache_object *o = r->object;
+	uint64_t total = o->record.body_bytes, share = 0;
+
+	if (m->timed_out || r->x->gone)
+		return request_broken(r);
+	while (share < DELIVER_BYTES) {
+		struct cache_span span;
+		int64_t n;
+		int e;
+
+		if (r->offset == total)
+			return request_goto(r, REQUEST_FINISH);
+		e = cache_object_body(o, &r->reader, r->offset, &m->ready, &span);
+		if (e == -EINPROGRESS)
+			return STEP_PARK;
+		if (e != 0)
+			return request_broken(r);
+		n = r->x->ops->send_file(r->x, span.fd, span.offset, span.bytes, r->offset + span.bytes == total);
+		if (n < 0)
+			return request_broken(r);
+		if (n == 0)
+			return request_wait_client(r);
+		machine_no_deadline(m);
+		r->offset += (uint64_t)n;
+		share += (uint64_t)n;
+	}
+	return STEP_YIELD;
+}

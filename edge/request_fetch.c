@@ -1,0 +1,537 @@
+/*
+ * A request and the origin: ask, pass the body up, and see what the answer means.
+ *
+ *   fetch   the request for the origin is built and sent
+ *   await   the client's body goes up while the answer's head is awaited; then: validated (304), stored
+ *           (a transfer takes over), stale instead of an error, or relayed
+ *   relay   what isn't stored: socket → pipe → client; the pipe is held only while it holds bytes
+ */
+#include <errno.h>
+
+#include "edge/answer.h"
+#include "edge/forward.h"
+#include "edge/http/field.h"
+#include "edge/request.h"
+#include "edge/transfer.h"
+
+enum {
+	RELAY_BYTES = 1 << 20,	 /* a turn's share */
+	COPY_BYTES = 16 << 10,	 /* at a time, where no pipe is to be had */
+	PASS_MS = 120 * 1000,	 /* how long «uncacheable» is remembered */
+	PASS_ERROR_MS = 1000,	 /* the same of a 5xx */
+	MERGED_FIELDS_MAX = 256,
+};
+
+/* --- step: fetch -------------------------------------------------------------------------------- */
+
+static struct view origin_host(const struct request *r)
+{
+	return r->origin->host_client ? r->target.authority : r->origin->host;
+}
+
+enum step_result request_step_fetch(struct machine *m)
+{
+	struct request *r = request_of(m);
+	struct fetch_request q = {
+		.conf = r->conf,
+		.origin = r->origin,
+		.method = r->rq->method,
+		.host = origin_host(r),
+		.body = r->rq->framing,
+		.body_bytes = r->rq->length,
+		.wants_interim = r->rq->minor > 0 && !r->background,
+	};
+
+	r->validating = r->object != NULL && r->claim != NULL && (r->object->meta.flags & META_HAS_VALIDATOR);
+	r->upload_ended = r->rq->framing == FRAMING_NONE;
+	if (forward_build(r, r->claim != NULL ? FORWARD_WHOLE : 0, &q.start, &q.fields) != 0 ||
+	    fetch_new(r->w->origins, &q, &m->ready, &r->fetch) != 0)
+		return request_error(r, 503, "proxy_internal_error", "short of memory");
+	stats_add(&stats_site(r->w->stats, r->target.site->slot)->origin_requests, 1);
+	return request_goto(r, REQUEST_AWAIT);
+}
+
+/* --- the client's body ------------------------------------------------------------------------------ */
+
+/* 0: go on; else a status to answer with, or -1: the client is gone. */
+static int upload_piece(struct request *r, bool *out_wait)
+{
+	struct view v;
+	int64_t n;
+	int e = r->x->ops->read_body(r->x, &v);
+
+	if (e == 0) {
+		if (r->m.timer.deadline.ms == 0)
+			machine_deadline(&r->m, r->conf->limits.body_timeout_ms);
+		*out_wait = true;
+		return 0;
+	}
+	if (e == -ENODATA) {
+		e = fetch_send_end(r->fetch);
+		*out_wait = e == -EAGAIN;
+		r->upload_ended = e != -EAGAIN;
+		return 0;
+	}
+	if (e < 0)
+		return e == -EPROTO ? 400 : -1;
+	if (r->uploaded + v.n > r->target.site->max_request_body)
+		return 413;
+	n = fetch_send(r->fetch, v.p, v.n);
+	if (n < 0)
+		r->upload_ended = true; /* the fetch has its answer, or failed: it says so itself */
+	else if (n == 0)
+		*out_wait = true;
+	else {
+		r->x->ops->took_body(r->x, (size_t)n);
+		r->uploaded += (uint64_t)n;
+		machine_no_deadline(&r->m);
+	}
+	return 0;
+}
+
+static int upload(struct request *r)
+{
+	bool wait = false;
+	int e = 0;
+
+	while (!r->upload_ended && !wait && e == 0)
+		e = upload_piece(r, &wait);
+	if (r->upload_ended)
+		machine_no_deadline(&r->m);
+	return e;
+}
+
+static enum step_result upload_failed(struct request *r, int status)
+{
+	fetch_free(&r->fetch);
+	if (status < 0)
+		return request_broken(r);
+	return request_error(r, (uint16_t)status, status == 400 ? "http_request_error" : NULL,
+			     status == 400   ? "the request's body is malformed"
+			     : status == 408 ? "the request's body did not come in time"
+					     : "the request's body is larger than this site takes");
+}
+
+/* --- what the answer means ----------------------------------------------------------------------------- */
+
+static void note_origin(struct request *r)
+{
+	const struct conf_server *server = fetch_server(r->fetch);
+
+	r->origin_us = fetch_duration_us(r->fetch);
+	if (server != NULL)
+		r->origin_url = server->url;
+}
+
+static bool stale_will_do(struct request *r)
+{
+	if (r->object == NULL || !verdict_stale_if_error(r->rq, &r->object->meta, &r->times, &r->cache))
+		return false;
+	fetch_free(&r->fetch);
+	return true;
+}
+
+static enum step_result fetch_failed(struct request *r)
+{
+	enum fetch_error e = fetch_error(r->fetch);
+
+	stats_add(&stats_site(r->w->stats, r->target.site->slot)->origin_errors, 1);
+	if (stale_will_do(r))
+		return request_serve_object(r, STATS_STALE, 0);
+	if (r->claim != NULL)
+		cache_claim_drop(&r->claim);
+	fetch_free(&r->fetch);
+	if (r->background)
+		return request_goto(r, REQUEST_END);
+	return request_error(r, fetch_error_status(e), fetch_error_type(e), "the origin did not answer as it should");
+}
+
+static int64_t answer_length(const struct http_response *rs)
+{
+	if (rs->framing == FRAMING_LENGTH || (rs->framing == FRAMING_NONE && rs->has_length && rs->status != 304))
+		return (int64_t)rs->length;
+	return -1;
+}
+
+static struct exchange_times times_of(const struct fetch *f)
+{
+	return (struct exchange_times){ .request_sent = fetch_sent_at(f), .response_received = fetch_received_at(f) };
+}
+
+/* --- relayed ------------------------------------------------------------------------------------------- */
+
+static int64_t upstream_age(const struct http_response *rs)
+{
+	int64_t seconds;
+	const struct http_field *f = http_fields_first(&rs->fields, FIELD_AGE);
+
+	return f != NULL && http_delta_seconds(f->value, &seconds) == 0 ? seconds * 1000 : -1;
+}
+
+static enum step_result relay_head(struct request *r)
+{
+	const struct http_response *rs = fetch_response(r->fetch);
+	unsigned keep = ANSWER_KEEP_SET_COOKIE | ANSWER_KEEP_AGE | (r->from_downstream ? ANSWER_KEEP_TAGS : 0);
+
+	if (r->claim != NULL)
+		cache_claim_drop(&r->claim);
+	if (r->background)
+		return request_goto(r, REQUEST_END);
+	if (r->result == STATS_RESULTS)
+		r->result = STATS_PASS;
+	request_forget_object(r);
+	r->answer = (struct answer){
+		.status = rs->status,
+		.fields = answer_fields(rs, &r->cache, fetch_received_at(r->fetch), keep, &r->arena),
+		.own = answer_own(r, -1, false, false, 0, rs->minor == 0 ? VIEW("1.0") : VIEW("1.1")),
+		.length = answer_length(rs),
+		.no_body = rs->framing == FRAMING_NONE,
+	};
+	if (r->answer.fields.p == NULL || r->x->ops->send_head(r->x, &r->answer) != 0)
+		return request_broken(r);
+	return request_goto(r, REQUEST_RELAY);
+}
+
+/* Remember only what the URL is to blame for, not what this one request was. */
+static void remember_pass(struct request *r, const struct http_response *rs, enum store_reason why)
+{
+	struct cache_key key = request_pass_key(r);
+
+	if (why == STORE_METHOD || why == STORE_PARTIAL || why == STORE_BYPASS)
+		return;
+	cache_pass_remember(r->w->cache, &key, rs->status >= 500 ? PASS_ERROR_MS : PASS_MS);
+}
+
+/* --- stored --------------------------------------------------------------------------------------------- */
+
+static uint64_t largest(const struct request *r)
+{
+	uint64_t bytes = r->cache.max_object_bytes, size = 0;
+
+	if (bytes != 0)
+		return bytes;
+	for (size_t i = 0; i < r->conf->store_count; i++)
+		if (size == 0 || r->conf->stores[i].size_bytes < size)
+			size = r->conf->stores[i].size_bytes;
+	return size / 100 * r->cache.max_object_percent;
+}
+
+struct to_store {
+	struct cache_meta meta;
+	struct cache_key key;
+	char vary[CACHE_VARY_MAX];
+	size_t vary_bytes;
+	struct view head;
+};
+
+/* STORE_YES: *s says what and under which key. */
+static enum store_reason may_store(struct request *r, const struct http_response *rs, struct to_store *s)
+{
+	struct exchange_times t = times_of(r->fetch);
+	enum store_reason why = verdict_store(r->rq, rs, &t, &r->cache, &s->meta);
+	int e;
+
+	if (why != STORE_YES)
+		return why;
+	e = verdict_vary_rule(rs, s->vary, sizeof(s->vary), &s->vary_bytes);
+	if (e != 0)
+		return e == -ENOENT ? STORE_VARY_STAR : STORE_VARY_TOO_LONG;
+	s->key = r->key;
+	s->key.secondary = r->base_secondary;
+	if (s->vary_bytes > 0 && !request_vary_key(r, view_of(s->vary, s->vary_bytes), &s->key.secondary))
+		return STORE_VARY_TOO_LONG;
+	s->meta.birth = cache_claim_birth(r->claim);
+	s->meta.site_hash = cache_scope_site(r->target.site->name_hash).hash;
+	s->meta.host_hash = cache_scope_host(r->target.site->name_hash, r->target.host).hash;
+	s->meta.url = target_url(&r->target, &r->arena);
+	return STORE_YES;
+}
+
+static void answer_from_fill(struct request *r, const struct http_response *rs, const struct to_store *s,
+			     int64_t length)
+{
+	bool aged = http_fields_has(&rs->fields, FIELD_AGE);
+
+	r->result = STATS_MISS;
+	r->answer = (struct answer){
+		.status = rs->status,
+		.fields = s->head,
+		.own = answer_own(r, aged ? upstream_age(rs) : -1, false, true, 0, rs->minor == 0 ? VIEW("1.0") : VIEW("1.1")),
+		.length = length,
+		.no_body = rs->framing == FRAMING_NONE,
+	};
+	if (verdict_not_modified(r->rq, rs->status, s->meta.etag, s->meta.last_modified)) {
+		r->answer.status = 304;
+		r->answer.fields = answer_not_modified(s->head, &r->arena);
+		r->answer.length = -1;
+		r->answer.no_body = true;
+	}
+}
+
+/* The transfer has fetch and fill; this request follows, or is done if it needs no body. */
+static enum step_result follow(struct request *r)
+{
+	if (r->background)
+		return request_goto(r, REQUEST_END);
+	if (r->x->ops->send_head(r->x, &r->answer) != 0)
+		return request_broken(r);
+	r->offset = 0;
+	if (r->answer.no_body) {
+		transfer_leave(r);
+		return request_goto(r, REQUEST_FINISH);
+	}
+	return request_goto(r, REQUEST_FOLLOW);
+}
+
+static enum step_result store(struct request *r, const struct http_response *rs, struct to_store *s)
+{
+	int64_t length = rs->framing == FRAMING_NONE ? 0 : answer_length(rs);
+	uint64_t most = largest(r);
+	unsigned keep = r->cache.set_cookie == CONF_SET_COOKIE_STORE ? ANSWER_KEEP_SET_COOKIE : 0;
+	struct cache_fill *fill;
+
+	s->head = answer_fields(rs, &r->cache, s->meta.received, keep, &r->arena);
+	if (s->head.p == NULL || s->meta.url.p == NULL || (length >= 0 && (uint64_t)length > most))
+		return relay_head(r);
+	if (cache_fill_begin(&r->claim, &s->key, &s->meta, view_of(s->vary, s->vary_bytes), s->head, length, &fill) != 0)
+		return relay_head(r);
+	request_forget_object(r);
+	answer_from_fill(r, rs, s, length);
+	if (transfer_begin(r, fill, length, most) != 0) {
+		cache_fill_unref(fill);
+		return relay_head(r);
+	}
+	return follow(r);
+}
+
+/* --- validated ------------------------------------------------------------------------------------------- */
+
+/* The stored answer with the 304's fields, as if it had come now. */
+static enum store_reason as_updated(struct request *r, struct view head, struct http_field *at, struct to_store *s)
+{
+	struct http_response updated = { .status = r->object->meta.status, .minor = 1, .framing = FRAMING_LENGTH };
+
+	updated.fields = (struct http_fields){ .at = at, .capacity = MERGED_FIELDS_MAX };
+	if (http_fields_parse(&updated.fields, head.p, head.n) != 0)
+		return STORE_NO_LIFETIME;
+	return may_store(r, &updated, s);
+}
+
+static enum step_result validated(struct request *r)
+{
+	const struct http_response *rs = fetch_response(r->fetch);
+	struct http_field at[MERGED_FIELDS_MAX];
+	struct to_store s;
+	struct cache_object *fresh;
+	struct view head = answer_merge(r->object->head, rs, &r->cache, fetch_received_at(r->fetch), &r->arena);
+	bool stored = head.p != NULL && as_updated(r, head, at, &s) == STORE_YES && s.meta.url.p != NULL &&
+		      cache_refresh(&r->claim, r->object, &s.meta, head, &fresh) == 0;
+
+	fetch_free(&r->fetch);
+	if (stored) {
+		request_forget_object(r);
+		r->object = fresh;
+	}
+	return request_serve_object(r, STATS_REVALIDATED, 304);
+}
+
+/* --- step: await ----------------------------------------------------------------------------------------------- */
+
+static enum step_result head_came(struct request *r)
+{
+	const struct http_response *rs = fetch_response(r->fetch);
+	struct to_store s;
+
+	note_origin(r);
+	if (rs->status == 304 && r->validating)
+		return validated(r);
+	if (rs->status >= 500 && stale_will_do(r))
+		return request_serve_object(r, STATS_STALE, 0);
+	if (r->claim == NULL)
+		return relay_head(r);
+	r->store_reason = may_store(r, rs, &s);
+	if (r->store_reason == STORE_YES)
+		return store(r, rs, &s);
+	remember_pass(r, rs, r->store_reason);
+	return relay_head(r);
+}
+
+enum step_result request_step_await(struct machine *m)
+{
+	struct request *r = request_of(m);
+	int e;
+
+	if (r->x->gone)
+		return request_broken(r);
+	e = upload(r);
+	if (e != 0)
+		return upload_failed(r, e);
+	switch (fetch_state(r->fetch)) {
+	case FETCH_STARTING:
+		return m->timed_out ? upload_failed(r, 408) : STEP_PARK;
+	case FETCH_INTERIM: {
+		const struct http_response *rs = fetch_response(r->fetch);
+
+		r->x->ops->send_interim(r->x, rs->status,
+					answer_fields(rs, &r->cache, fetch_received_at(r->fetch), ANSWER_KEEP_SET_COOKIE,
+						      &r->arena));
+		fetch_interim_done(r->fetch);
+		return STEP_NEXT;
+	}
+	case FETCH_HEAD:
+	case FETCH_ENDED:
+		machine_no_deadline(m);
+		return head_came(r);
+	case FETCH_FAILED:
+		break;
+	}
+	note_origin(r);
+	return fetch_failed(r);
+}
+
+/* --- step: relay --------------------------------------------------------------------------------------------- */
+
+/* Bytes relayed; 0: wait for the client; -EAGAIN: wait for the origin; -ENODATA: ask the fetch again; else gone. */
+static int64_t empty_pipe(struct request *r)
+{
+	struct pipe *p = r->pipe;
+	bool last = fetch_body_left(r->fetch) == 0;
+	int64_t n = r->x->ops->send_pipe(r->x, p->read_fd, p->held_bytes, last);
+
+	if (n <= 0)
+		return n;
+	p->held_bytes -= (size_t)n;
+	if (p->held_bytes == 0)
+		pipe_give(&r->w->pipes, &r->pipe);
+	return n;
+}
+
+static int64_t fill_pipe(struct request *r)
+{
+	int64_t n = fetch_body_splice(r->fetch, r->pipe->write_fd, r->pipe->capacity_bytes);
+
+	if (n > 0) {
+		r->pipe->held_bytes = (size_t)n;
+		return n;
+	}
+	pipe_give(&r->w->pipes, &r->pipe);
+	return n == 0 ? -EAGAIN : -ENODATA;
+}
+
+/* All pipes are in use: a bounded copy. */
+static int64_t fill_copy(struct request *r)
+{
+	int64_t n;
+	char *p = r->body.p != NULL ? (char *)r->body.p : arena_alloc(&r->arena, COPY_BYTES);
+
+	if (p == NULL)
+		return -ENOMEM;
+	n = fetch_body_read(r->fetch, p, COPY_BYTES);
+	r->body = view_of(p, n > 0 ? (size_t)n : 0);
+	r->offset = 0;
+	if (n > 0)
+		return n;
+	return n == 0 ? -EAGAIN : -ENODATA;
+}
+
+static int64_t send_copy(struct request *r)
+{
+	int64_t n = r->x->ops->send_memory(r->x, r->body.p + r->offset, r->body.n - r->offset, false);
+
+	if (n > 0)
+		r->offset += (uint64_t)n;
+	return n;
+}
+
+static int64_t relay_memory(struct request *r, struct view v)
+{
+	bool last = fetch_body_left(r->fetch) == (int64_t)v.n;
+	int64_t n = r->x->ops->send_memory(r->x, v.p, v.n, last);
+
+	if (n > 0)
+		fetch_body_took(r->fetch, (size_t)n);
+	return n;
+}
+
+static enum step_result relay_broke_off(struct request *r)
+{
+	enum fetch_error e = fetch_error(r->fetch);
+
+	stats_add(&stats_site(r->w->stats, r->target.site->slot)->origin_errors, 1);
+	if (!r->x->sent_head)
+		return request_error(r, fetch_error_status(e), fetch_error_type(e), "the origin's answer broke off");
+	r->error = fetch_error_type(e);
+	return request_broken(r);
+}
+
+/* One piece. *out is set where the step has to end. */
+static int64_t relay_piece(struct request *r, enum step_result *out)
+{
+	struct view v;
+
+	if (r->pipe != NULL && r->pipe->held_bytes > 0)
+		return empty_pipe(r);
+	if (r->offset < r->body.n)
+		return send_copy(r);
+	switch (fetch_body_next(r->fetch, &v)) {
+	case FETCH_BODY_MEMORY:
+		return relay_memory(r, v);
+	case FETCH_BODY_SOCKET:
+		if (r->pipe == NULL)
+			r->pipe = pipe_take(&r->w->pipes);
+		return r->pipe != NULL ? fill_pipe(r) : fill_copy(r);
+	case FETCH_BODY_AGAIN:
+		return -EAGAIN;
+	case FETCH_BODY_END:
+		*out = request_goto(r, REQUEST_FINISH);
+		return -ECANCELED;
+	case FETCH_BODY_FAILED:
+		break;
+	}
+	*out = relay_broke_off(r);
+	return -ECANCELED;
+}
+
+static enum step_result wait_for_origin(struct request *r)
+{
+	if (!r->x->sent_head && r->x->ops->send_memory(r->x, NULL, 0, false) < 0)
+		return request_broken(r);
+	return STEP_PARK;
+}
+
+static enum step_result relay(struct request *r, uint64_t until)
+{
+	enum step_result out = STEP_YIELD;
+
+	while (r->x->sent_bytes < until) {
+		int64_t n = relay_piece(r, &out);
+
+		if (n == -ECANCELED)
+			return out;
+		if (n == -ENODATA)
+			continue;
+		if (n == -EAGAIN)
+			return wait_for_origin(r);
+		if (n < 0)
+			return request_broken(r);
+		if (n == 0) {
+			fetch_pause(r->fetch);
+			return request_wait_client(r);
+		}
+		machine_no_deadline(&r->m);
+	}
+	return out;
+}
+
+enum step_result request_step_relay(struct machine *m)
+{
+	struct request *r = request_of(m);
+	uint64_t before = r->x->sent_bytes;
+	enum step_result out;
+
+	if (m->timed_out || r->x->gone)
+		return request_broken(r);
+	out = relay(r, before + RELAY_BYTES);
+	stats_add(&stats_site(r->w->stats, r->target.site->slot)->origin_bytes, r->x->sent_bytes - before);
+	return out;
+}

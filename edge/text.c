@@ -1,0 +1,17 @@
+/* See text.h. */
+#include "edge/text.h"
+
+void text_decimal(struct text *t, int64_t number)
+{
+	char digits[20];
+	size_t at = sizeof(digits);
+	uint64_t left = number < 0 ? -(uint64_t)number : (uint64_t)number;
+
+	do {
+		digits[--at] = (char)('0' + left % 10);
+		left /= 10;
+	} while (left > 0);
+	if (number < 0)
+		text_put(t, VIEW("-"));
+	text_put(t, view_of(digits + at, sizeof(digits) - at));
+}

@@ -1,0 +1,49 @@
+/* Text built piece by piece in an arena's memory: header lines of the hot path, without printf. */
+#ifndef BRIM_EDGE_TEXT_H
+#define BRIM_EDGE_TEXT_H
+
+#include "edge/base/arena.h"
+
+struct text {
+	char *p;
+	size_t n, capacity;
+	bool failed; /* something did not fit: the text is useless */
+};
+
+/* Room for capacity bytes. */
+static inline struct text text_new(struct arena *a, size_t capacity)
+{
+	struct text t = { .p = arena_alloc(a, capacity), .capacity = capacity };
+
+	t.failed = t.p == NULL;
+	return t;
+}
+
+static inline void text_put(struct text *t, struct view v)
+{
+	if (t->failed || v.n > t->capacity - t->n) {
+		t->failed = true;
+		return;
+	}
+	if (v.n > 0)
+		memcpy(t->p + t->n, v.p, v.n);
+	t->n += v.n;
+}
+
+void text_decimal(struct text *t, int64_t number);
+
+/* "Name: value CRLF". */
+static inline void text_line(struct text *t, struct view name, struct view value)
+{
+	text_put(t, name);
+	text_put(t, VIEW(": "));
+	text_put(t, value);
+	text_put(t, VIEW("\r\n"));
+}
+
+static inline struct view text_view(const struct text *t)
+{
+	return t->failed ? (struct view){ 0 } : view_of(t->p, t->n);
+}
+
+#endif

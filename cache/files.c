@@ -181,6 +181,7 @@ int files_adopt(struct files *fs, const struct file_name *name, int fd, struct f
 	}
 	f->magic = FILE_MAGIC;
 	f->refs = 1;
+	f->files = fs;
 	f->fd = fd;
 	f->name = *name;
 	list_init(&f->dead);

@@ -34,6 +34,7 @@ enum { FILE_MAGIC = 0x454c4946 };
 
 struct file {
 	uint32_t magic, refs;
+	struct files *files;
 	int fd;
 	struct file_name name;
 	struct list bucket;  /* of the hash table */

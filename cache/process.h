@@ -45,6 +45,8 @@ struct cache {
 	int slot; /* of the worker; CACHE_NO_SLOT: the keeper, which only reads */
 	uint32_t generation;
 	bool storing_stopped;
+	bool no_nowait, no_cachestat; /* the kernel doesn't have it: found out at the first try */
+	long page_bytes;
 	unsigned store_count;
 	struct cache_store stores[SHARED_STORES];
 	struct files files;

@@ -108,7 +108,7 @@ enum shared_reason {
 };
 
 struct shared_store {
-	/* Written by shared_init only. */
+	/* By cache_shared_new; before the store is in service the keeper puts in the sizes of its superblock. */
 	char name[SHARED_STORE_NAME];
 	uint64_t size_bytes;
 	uint64_t unsynced_limit_bytes; /* beyond this a fill relays; over half of it, it slows down */

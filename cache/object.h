@@ -1,0 +1,22 @@
+/* Objects inside the cache: made from an entry's bytes, whoever brought them (a read, a refresh). */
+#ifndef BRIM_CACHE_OBJECT_H
+#define BRIM_CACHE_OBJECT_H
+
+#include "cache/format.h"
+#include "cache/process.h"
+
+/* An object with room for «bytes» of entry (and small body); object_entry says where they go. NULL: no memory. */
+struct cache_object *object_new(struct cache *c, const struct cache_key *key,
+				const struct cache_record *r, uint32_t bytes) NODISCARD;
+void *object_entry(struct cache_object *o);
+/* The bytes are there: checks them against the record, sets meta, head and a small body. -ENOENT: not what the record says. */
+int object_decode(struct cache_object *o) NODISCARD;
+/* What else the entry tells: the Vary rule. Valid after object_decode. */
+const struct format_object *object_format(const struct cache_object *o);
+struct view object_vary(const struct cache_object *o);
+/* The segment file that keeps the body's bytes alive; takes the reference over. */
+void object_keep_file(struct cache_object *o, struct file *f);
+/* Meta of a decoded entry. */
+void object_meta(const struct format_object *f, const struct format_texts *t, struct cache_meta *out);
+
+#endif

@@ -137,7 +137,7 @@ static void on_signal(struct master *m, int number)
 		children_reap(m);
 		return;
 	case SIGHUP:
-		reload_begin(m, false);
+		reload_begin(m, 0);
 		return;
 	case SIGUSR1:
 		reopen_logs(m);
@@ -182,14 +182,18 @@ static int open_signals(struct master *m)
 
 static void on_message(struct master *m, struct child *c, const struct ipc_message *message)
 {
+	struct message_reload body = { 0 };
+
 	switch (message->type) {
 	case MESSAGE_READY:
 	case MESSAGE_REFUSED:
 		reload_answered(m, c, message);
 		return;
 	case MESSAGE_RELOAD:
-		if (c->role == PROCESS_KEEPER)
-			reload_begin(m, true);
+		if (c->role != PROCESS_KEEPER || message->body_bytes != sizeof(body))
+			return;
+		memcpy(&body, message->body, sizeof(body));
+		reload_begin(m, body.serial);
 		return;
 	default:
 		log_warn("message_unknown", "slot=%u pid=%d type=%u", c->slot, c->pid, message->type);

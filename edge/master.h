@@ -38,10 +38,10 @@ struct child {
 };
 
 struct reload {
-	bool pending;	     /* an offer is out */
-	bool again;	     /* asked for meanwhile */
-	bool answer_keeper;  /* the admin API waits for the outcome … */
-	bool answer_later;   /* … of the next one */
+	bool pending;		/* an offer is out */
+	bool again;		/* asked for meanwhile */
+	uint32_t serial;	/* of the keeper's last request before this one began; 0: none */
+	uint32_t again_serial;	/* the same for the next one */
 	struct node_conf conf;
 	struct logs logs;
 	struct mono deadline;
@@ -85,8 +85,8 @@ int child_send(struct child *c, uint32_t type, const void *body, size_t body_byt
 
 /* --- reload.c ----------------------------------------------------------------------------------- */
 
-/* Reads the configuration again and offers it. by_keeper: tell it the outcome. */
-void reload_begin(struct master *m, bool by_keeper);
+/* Reads the configuration again and offers it. serial: of the keeper's request; 0: it didn't ask. */
+void reload_begin(struct master *m, uint32_t serial);
 /* A child answered, came or went, or time passed: decide if it can be decided. */
 void reload_advance(struct master *m);
 void reload_answered(struct master *m, struct child *c, const struct ipc_message *answer);

@@ -23,7 +23,7 @@ enum message_type {
 	/* from a child */
 	MESSAGE_READY,	     /* struct message_generation */
 	MESSAGE_REFUSED,     /* struct message_outcome */
-	MESSAGE_RELOAD,	     /* from the keeper: reload, as SIGHUP; nothing else in it */
+	MESSAGE_RELOAD,	     /* from the keeper: struct message_reload; as SIGHUP */
 };
 
 /* Which log files come along, in this order. */
@@ -45,11 +45,17 @@ struct message_death {
 	int32_t pid;
 };
 
+/* Each has the next number. The outcome names the last one that came before the file was read. */
+struct message_reload {
+	uint32_t serial;
+};
+
 enum { MESSAGE_FAULT_BYTES = 512 };
 
 struct message_outcome {
 	uint32_t generation;
-	int32_t result; /* 0 or a negative errno */
+	uint32_t serial; /* of a reload that the keeper asked for */
+	int32_t result;	 /* 0 or a negative errno */
 	char fault[MESSAGE_FAULT_BYTES];
 };
 

@@ -20,31 +20,41 @@
 
 enum { ANSWER_MS = 5000 };
 
+static void tell_keeper(struct master *m, uint32_t serial, int result, const char *fault)
+{
+	struct message_outcome o = { .generation = m->node.conf.conf->generation,
+				     .serial = serial,
+				     .result = result };
+
+	(void)snprintf(o.fault, sizeof(o.fault), "%s", fault);
+	if (serial != 0)
+		children_tell(m, PROCESS_KEEPER, MESSAGE_RELOADED, &o, sizeof(o));
+}
+
 static void tell_outcome(struct master *m, int result, const char *fault)
 {
-	struct message_outcome o = { .generation = m->node.conf.conf->generation, .result = result };
+	uint32_t generation = m->node.conf.conf->generation;
 	char quoted[2 * MESSAGE_FAULT_BYTES];
 
 	if (result == 0)
-		log_info("reload_done", "generation=%u", o.generation);
+		log_info("reload_done", "generation=%u", generation);
 	else
-		log_error("reload_failed", "generation=%u fault=%s", o.generation,
+		log_error("reload_failed", "generation=%u fault=%s", generation,
 			  log_quote(fault, strlen(fault), quoted, sizeof(quoted)));
-	board_reloaded(m->node.board, o.generation, result, fault);
-	(void)snprintf(o.fault, sizeof(o.fault), "%s", fault);
-	if (m->reload.answer_keeper)
-		children_tell(m, PROCESS_KEEPER, MESSAGE_RELOADED, &o, sizeof(o));
+	board_reloaded(m->node.board, generation, result, fault);
+	tell_keeper(m, m->reload.serial, result, fault);
 }
 
 /* What was asked for while this one was under way comes now. */
 static void next_reload(struct master *m)
 {
 	struct reload *r = &m->reload;
-	bool again = r->again, by_keeper = r->answer_later;
+	bool again = r->again;
+	uint32_t serial = r->again_serial;
 
 	*r = (struct reload){ .conf.fd = -1, .logs = LOGS_NONE };
 	if (again)
-		reload_begin(m, by_keeper);
+		reload_begin(m, serial);
 }
 
 static void fail(struct master *m, const char *fault)
@@ -65,7 +75,7 @@ static void fail(struct master *m, const char *fault)
 	next_reload(m);
 }
 
-void reload_begin(struct master *m, bool by_keeper)
+void reload_begin(struct master *m, uint32_t serial)
 {
 	struct reload *r = &m->reload;
 	struct conf_faults faults = { 0 };
@@ -74,14 +84,15 @@ void reload_begin(struct master *m, bool by_keeper)
 
 	if (m->phase != MASTER_RUNNING) {
 		log_warn("reload_ignored", "reason=ending");
+		tell_keeper(m, serial, -ESHUTDOWN, "the node is ending");
 		return;
 	}
 	if (r->pending) {
 		r->again = true;
-		r->answer_later |= by_keeper;
+		r->again_serial = serial != 0 ? serial : r->again_serial;
 		return;
 	}
-	*r = (struct reload){ .conf.fd = -1, .logs = LOGS_NONE, .answer_keeper = by_keeper };
+	*r = (struct reload){ .conf.fd = -1, .logs = LOGS_NONE, .serial = serial };
 	result = node_conf_read(m->node.options, before, before->generation + 1, &faults, &r->conf);
 	if (result == 0)
 		result = conf_reloadable(before, r->conf.conf, &faults);

@@ -1,0 +1,291 @@
+/* GET /v1/status, /v1/stats, /metrics, /healthz, /readyz: what the shared memory says about the node. */
+#include <cjson/cJSON.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "edge/admin_call.h"
+#include "edge/board.h"
+
+#define OPENMETRICS "application/openmetrics-text; version=1.0.0; charset=utf-8"
+
+/* --- status ------------------------------------------------------------------------------------- */
+
+static void add_process(cJSON *list, const char *role, int slot, int pid, unsigned restarts, int64_t started_ms)
+{
+	cJSON *p = cJSON_CreateObject();
+
+	(void)cJSON_AddStringToObject(p, "role", role);
+	if (slot >= 0)
+		(void)cJSON_AddNumberToObject(p, "slot", slot);
+	(void)cJSON_AddNumberToObject(p, "pid", pid);
+	(void)cJSON_AddNumberToObject(p, "restarts", restarts);
+	(void)cJSON_AddNumberToObject(p, "uptime", (double)((clock_wall().ms - started_ms) / 1000));
+	(void)cJSON_AddItemToArray(list, p);
+}
+
+static void add_child(cJSON *list, const char *role, int slot, const struct process_entry *e)
+{
+	add_process(list, role, slot, atomic_load(&e->pid), atomic_load(&e->restarts), atomic_load(&e->started_ms));
+}
+
+static void add_processes(cJSON *tree, const struct admin *a)
+{
+	const struct process_board *b = a->process->board;
+	cJSON *list = cJSON_AddArrayToObject(tree, "processes");
+
+	add_process(list, "master", -1, atomic_load(&b->master_pid), 0, b->started_ms);
+	add_child(list, "keeper", -1, &b->keeper);
+	for (unsigned i = 0; i < a->process->cache_conf.workers; i++)
+		add_child(list, "worker", (int)i, &b->workers[i]);
+}
+
+static void add_reload(cJSON *tree, const struct admin *a)
+{
+	struct board_reload r;
+	cJSON *last;
+
+	board_read_reload(a->process->board, &r);
+	(void)cJSON_AddNumberToObject(tree, "generation", r.generation);
+	if (r.reloaded_ms == 0) {
+		(void)cJSON_AddNullToObject(tree, "reload");
+		return;
+	}
+	last = cJSON_AddObjectToObject(tree, "reload");
+	(void)cJSON_AddNumberToObject(last, "time", (double)(r.reloaded_ms / 1000));
+	(void)cJSON_AddBoolToObject(last, "ok", r.result == 0);
+	if (r.result != 0)
+		(void)cJSON_AddStringToObject(last, "fault", r.fault);
+}
+
+static void add_store(cJSON *list, const struct cache_store_status *s)
+{
+	cJSON *to = cJSON_CreateObject();
+	char name[65];
+
+	(void)snprintf(name, sizeof(name), "%.*s", VIEW_ARG(s->name));
+	(void)cJSON_AddStringToObject(to, "name", name);
+	(void)cJSON_AddStringToObject(to, "state", s->state);
+	(void)cJSON_AddNumberToObject(to, "size_bytes", (double)s->size_bytes);
+	(void)cJSON_AddNumberToObject(to, "used_bytes", (double)s->used_bytes);
+	(void)cJSON_AddNumberToObject(to, "dead_open_bytes", (double)s->dead_open_bytes);
+	(void)cJSON_AddNumberToObject(to, "unsynced_bytes", (double)s->unsynced_bytes);
+	(void)cJSON_AddNumberToObject(to, "index_bytes", (double)s->index_bytes);
+	(void)cJSON_AddNumberToObject(to, "objects", (double)s->objects);
+	(void)cJSON_AddNumberToObject(to, "segments", (double)s->segments);
+	(void)cJSON_AddNumberToObject(to, "commits", (double)s->commits);
+	(void)cJSON_AddNumberToObject(to, "evicted_objects", (double)s->evicted_objects);
+	(void)cJSON_AddNumberToObject(to, "evicted_segments", (double)s->evicted_segments);
+	(void)cJSON_AddNumberToObject(to, "fills_refused", (double)s->fills_refused);
+	(void)cJSON_AddItemToArray(list, to);
+}
+
+static cJSON *stores(const struct admin *a)
+{
+	cJSON *list = cJSON_CreateArray();
+
+	for (unsigned i = 0; i < a->process->cache_conf.store_count; i++) {
+		struct cache_store_status s;
+
+		if (cache_store_status(a->process->cache_shared, i, &s) == 0)
+			add_store(list, &s);
+	}
+	return list;
+}
+
+static unsigned stores_in_service(const struct admin *a)
+{
+	unsigned count = 0;
+
+	for (unsigned i = 0; i < a->process->cache_conf.store_count; i++) {
+		struct cache_store_status s;
+
+		if (cache_store_status(a->process->cache_shared, i, &s) == 0 &&
+		    (strcmp(s.state, "open") == 0 || strcmp(s.state, "rebuilding") == 0))
+			count++;
+	}
+	return count;
+}
+
+enum admin_progress admin_status(struct admin_call *c)
+{
+	const struct admin *a = c->admin;
+	const struct process_board *b = a->process->board;
+	cJSON *tree = cJSON_CreateObject();
+	struct view name = arena_copy(&c->arena, a->conf->name);
+
+	(void)cJSON_AddStringToObject(tree, "version", BRIM_VERSION);
+	(void)cJSON_AddStringToObject(tree, "name", name.p != NULL ? name.p : "");
+	(void)cJSON_AddNumberToObject(tree, "uptime", (double)((clock_wall().ms - b->started_ms) / 1000));
+	(void)cJSON_AddBoolToObject(tree, "draining", atomic_load(&b->draining) != 0);
+	add_processes(tree, a);
+	add_reload(tree, a);
+	(void)cJSON_AddItemToObject(tree, "stores", stores(a));
+	(void)cJSON_AddNumberToObject(tree, "claims", cache_claims_held(a->process->cache_shared));
+	return admin_answer(c, tree);
+}
+
+/* --- stats ---------------------------------------------------------------------------------------- */
+
+/* What a function writes to a stream, as an answer. */
+static enum admin_progress answer_written(struct admin_call *c, const char *type,
+					  void (*write)(const struct admin *a, FILE *to))
+{
+	char *text = NULL;
+	size_t bytes = 0;
+	FILE *to = open_memstream(&text, &bytes);
+
+	if (to == NULL)
+		return admin_error(c, 503, "", "no memory");
+	write(c->admin, to);
+	if (fclose(to) != 0) {
+		free(text);
+		return admin_error(c, 503, "", "no memory");
+	}
+	(void)admin_answer_text(c, 200, type, view_of(text, bytes));
+	free(text);
+	return ADMIN_DONE;
+}
+
+/* The statistics page's own object, and the stores as one more member of it. */
+static void write_stats(const struct admin *a, FILE *to)
+{
+	cJSON *list = stores(a);
+	char *members = cJSON_PrintUnformatted(list), *text = NULL;
+	size_t bytes = 0;
+	FILE *object = open_memstream(&text, &bytes);
+
+	cJSON_Delete(list);
+	if (object != NULL) {
+		stats_json(a->process->stats, a->conf, object);
+		if (fclose(object) == 0) {
+			while (bytes > 0 && text[bytes - 1] != '}')
+				bytes--;
+			if (bytes > 0)
+				(void)fwrite(text, 1, bytes - 1, to);
+		}
+	}
+	(void)fprintf(to, ",\"stores\":%s}\n", members != NULL ? members : "[]");
+	cJSON_free(members);
+	free(text);
+}
+
+enum admin_progress admin_stats(struct admin_call *c)
+{
+	return answer_written(c, "application/json", write_stats);
+}
+
+/* --- metrics -------------------------------------------------------------------------------------- */
+
+struct store_family {
+	const char *name, *type, *unit, *help;
+	size_t offset;
+};
+
+#define FAMILY(member) offsetof(struct cache_store_status, member)
+static const struct store_family families[] = {
+	{ "brim_store_size_bytes", "gauge", "bytes", "Configured size", FAMILY(size_bytes) },
+	{ "brim_store_used_bytes", "gauge", "bytes", "Bytes in use", FAMILY(used_bytes) },
+	{ "brim_store_dead_open_bytes", "gauge", "bytes", "Bytes of removed files that are still read",
+	  FAMILY(dead_open_bytes) },
+	{ "brim_store_unsynced_bytes", "gauge", "bytes", "Bytes written but not yet synced", FAMILY(unsynced_bytes) },
+	{ "brim_store_index_bytes", "gauge", "bytes", "Size of the index", FAMILY(index_bytes) },
+	{ "brim_store_objects", "gauge", NULL, "Stored objects", FAMILY(objects) },
+	{ "brim_store_segments", "gauge", NULL, "Segments", FAMILY(segments) },
+	{ "brim_store_commits", "counter", NULL, "Committed objects", FAMILY(commits) },
+	{ "brim_store_evicted_objects", "counter", NULL, "Evicted objects", FAMILY(evicted_objects) },
+	{ "brim_store_evicted_segments", "counter", NULL, "Evicted segments", FAMILY(evicted_segments) },
+	{ "brim_store_fills_refused", "counter", NULL, "Fills that found no room", FAMILY(fills_refused) },
+};
+
+static void write_family_head(FILE *to, const char *name, const char *type, const char *unit, const char *help)
+{
+	(void)fprintf(to, "# TYPE %s %s\n", name, type);
+	if (unit != NULL)
+		(void)fprintf(to, "# UNIT %s %s\n", name, unit);
+	(void)fprintf(to, "# HELP %s %s.\n", name, help);
+}
+
+static void write_store_family(const struct admin *a, const struct store_family *f, FILE *to)
+{
+	const char *suffix = strcmp(f->type, "counter") == 0 ? "_total" : "";
+
+	write_family_head(to, f->name, f->type, f->unit, f->help);
+	for (unsigned i = 0; i < a->process->cache_conf.store_count; i++) {
+		struct cache_store_status s;
+		uint64_t value;
+
+		if (cache_store_status(a->process->cache_shared, i, &s) != 0)
+			continue;
+		memcpy(&value, (const char *)&s + f->offset, sizeof(value));
+		(void)fprintf(to, "%s%s{store=\"%.*s\"} %llu\n", f->name, suffix, VIEW_ARG(s.name),
+			      (unsigned long long)value);
+	}
+}
+
+static void write_process_families(const struct admin *a, FILE *to)
+{
+	const struct process_board *b = a->process->board;
+	struct board_reload reload;
+
+	board_read_reload(b, &reload);
+	write_family_head(to, "brim", "info", NULL, "The program");
+	(void)fprintf(to, "brim_info{version=\"%s\"} 1\n", BRIM_VERSION);
+	write_family_head(to, "brim_start_time_seconds", "gauge", "seconds", "When the node started");
+	(void)fprintf(to, "brim_start_time_seconds %lld\n", (long long)(b->started_ms / 1000));
+	write_family_head(to, "brim_restarts", "counter", NULL, "Processes that were replaced");
+	(void)fprintf(to, "brim_restarts_total{role=\"keeper\"} %u\n", atomic_load(&b->keeper.restarts));
+	for (unsigned i = 0; i < a->process->cache_conf.workers; i++)
+		(void)fprintf(to, "brim_restarts_total{role=\"worker\",slot=\"%u\"} %u\n", i,
+			      atomic_load(&b->workers[i].restarts));
+	write_family_head(to, "brim_generation", "gauge", NULL, "The configuration in use");
+	(void)fprintf(to, "brim_generation %u\n", reload.generation);
+	write_family_head(to, "brim_reload_ok", "gauge", NULL, "Whether the last reload succeeded");
+	(void)fprintf(to, "brim_reload_ok %d\n", reload.result == 0);
+	write_family_head(to, "brim_claims", "gauge", NULL, "Claims that are held");
+	(void)fprintf(to, "brim_claims %u\n", cache_claims_held(a->process->cache_shared));
+}
+
+static void write_metrics(const struct admin *a, FILE *to)
+{
+	write_process_families(a, to);
+	for (size_t i = 0; i < ARRAY_LEN(families); i++)
+		write_store_family(a, &families[i], to);
+	stats_openmetrics(a->process->stats, a->conf, to);
+}
+
+enum admin_progress admin_metrics(struct admin_call *c)
+{
+	return answer_written(c, OPENMETRICS, write_metrics);
+}
+
+/* --- health --------------------------------------------------------------------------------------- */
+
+enum admin_progress admin_healthz(struct admin_call *c)
+{
+	return admin_answer_text(c, 200, "text/plain", VIEW("ok\n"));
+}
+
+static const char *not_ready(const struct admin *a)
+{
+	const struct process_board *b = a->process->board;
+
+	if (atomic_load(&b->draining) != 0)
+		return "draining\n";
+	for (unsigned i = 0; i < a->process->cache_conf.workers; i++) {
+		if (atomic_load(&b->workers[i].pid) == 0)
+			return "a worker is missing\n";
+	}
+	if (a->process->cache_conf.store_count > 0 && stores_in_service(a) == 0)
+		return "no store is in service\n";
+	return NULL;
+}
+
+enum admin_progress admin_readyz(struct admin_call *c)
+{
+	const char *why = not_ready(c->admin);
+
+	if (why != NULL)
+		return admin_answer_text(c, 503, "text/plain", view_str(why));
+	return admin_answer_text(c, 200, "text/plain", VIEW("ready\n"));
+}

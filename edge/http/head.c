@@ -6,6 +6,7 @@
  * caller may move its buffer. The rejected way, one machine that does both, must keep every view
  * as an offset between calls and is twice as long.
  */
+#include "edge/http/head.h"
 #include "edge/http/chars.h"
 #include "edge/http/parts.h"
 

@@ -32,12 +32,12 @@ static void test_pieces(void **state)
 static void assert_list(const char *list, const char *joined)
 {
 	char got[200] = "";
+	size_t n = 0;
 	struct view rest = view_str(list), element;
 
 	while (http_list_next(&rest, &element)) {
 		assert_true(element.n > 0);
-		strncat(got, element.p, element.n);
-		strcat(got, "|");
+		n += (size_t)snprintf(got + n, sizeof(got) - n, "%.*s|", VIEW_ARG(element));
 	}
 	assert_string_equal(got, joined);
 }

@@ -2,8 +2,8 @@
  * Names that Brim knows: of fields and methods. A field's name is found by one probe of a perfect
  * hash over its length and three of its letters, then one comparison; no name is compared twice.
  * The table is built by the compiler: two names in one slot are an initializer that overrides
- * another, which -Wextra makes an error. (A list searched by length was a third slower, and a
- * generated table would be a tool more to build with.)
+ * another, which our warnings make an error; then choose other factors in SLOT. (A generated table
+ * would be a tool more to build with.)
  */
 #include "edge/http/chars.h"
 #include "edge/http/parts.h"

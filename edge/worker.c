@@ -351,6 +351,18 @@ static int open_pipes(struct worker *w)
 	return r;
 }
 
+/* Without the cache everything is relayed: dear, but better than no answer. */
+static void attach(struct worker_process *p)
+{
+	const struct process *given = p->given;
+	int r = cache_attach(given->cache_shared, &given->cache_conf, p->w.loop, given->slot, &p->w.cache);
+
+	if (r != 0) {
+		log_error("cache_not_attached", "error=%d", -r);
+		p->w.cache = NULL;
+	}
+}
+
 static int open_parts(struct worker_process *p)
 {
 	const struct process *given = p->given;
@@ -371,7 +383,8 @@ static int open_parts(struct worker_process *p)
 	r = open_pipes(w);
 	if (r != 0)
 		return r;
-	return cache_attach(given->cache_shared, &given->cache_conf, w->loop, given->slot, &w->cache);
+	attach(p);
+	return 0;
 }
 
 static int open_events(struct worker_process *p)
@@ -405,7 +418,8 @@ static void close_parts(struct worker_process *p)
 	requests_free_kept(w);
 	connections_free_kept(w);
 	origin_pool_free(w->origins);
-	cache_detach(w->cache);
+	if (w->cache != NULL)
+		cache_detach(w->cache);
 	for (unsigned i = 0; i < 2; i++)
 		pipe_give(&w->pipes, &w->fill_pipes[i]);
 	pipe_pool_fini(&w->pipes);

@@ -191,12 +191,38 @@ static size_t remove_dots(char *p, size_t n, bool *odd)
 	return to;
 }
 
+static bool broken_triplet(struct view v)
+{
+	for (size_t i = 0; i < v.n; i++) {
+		if (v.p[i] != '%')
+			continue;
+		if (v.n - i < 3 || !char_is(v.p[i + 1], CHAR_HEX) || !char_is(v.p[i + 2], CHAR_HEX))
+			return true;
+	}
+	return false;
+}
+
+/* Browsers send "?q=100%" and origins take it. Such a query stays as it is: to decode the rest of it
+ * could make triplets that weren't there. */
+static int decode_query(struct view v, char *out, size_t *out_bytes)
+{
+	bool odd;
+
+	if (!broken_triplet(v))
+		return decode(v, out, out_bytes, &odd);
+	if (!visible(v))
+		return -EINVAL;
+	memcpy(out, v.p, v.n);
+	*out_bytes = v.n;
+	return 0;
+}
+
 int uri_normalise(struct view v, char *out, size_t *out_bytes, bool *out_odd)
 {
 	const char *query = v.n > 0 ? memchr(v.p, '?', v.n) : NULL;
 	struct view path = view_of(v.p, query != NULL ? (size_t)(query - v.p) : v.n);
 	size_t path_bytes, query_bytes;
-	bool odd, ignored;
+	bool odd;
 
 	if (path.n == 0 || (path.p[0] != '/' && !view_eq(v, VIEW("*"))))
 		return -EINVAL;
@@ -204,7 +230,7 @@ int uri_normalise(struct view v, char *out, size_t *out_bytes, bool *out_odd)
 		return -EINVAL;
 	if (out[0] == '/')
 		path_bytes = remove_dots(out, path_bytes, &odd);
-	if (decode(view_skip(v, path.n), out + path_bytes, &query_bytes, &ignored) != 0)
+	if (decode_query(view_skip(v, path.n), out + path_bytes, &query_bytes) != 0)
 		return -EINVAL;
 	*out_bytes = path_bytes + query_bytes;
 	*out_odd = odd;

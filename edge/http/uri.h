@@ -20,8 +20,8 @@ int uri_parse(struct view v, struct uri *out) NODISCARD;
 
 /*
  * Path and query in the form that is keyed and sent to the origin: percent-encoded unreserved characters are
- * decoded, other triplets get upper-case digits, dot segments are removed; a fragment, NUL or a broken triplet
- * is -EINVAL. %2F, %5C and %00 stay encoded. "*" stays as it is. out must hold v.n bytes. *out_odd: its path has
+ * decoded, other triplets get upper-case digits, dot segments are removed; a fragment, NUL or a path with a
+ * broken triplet is -EINVAL; a query with one stays as it is. %2F, %5C and %00 stay encoded. "*" stays as it is. out must hold v.n bytes. *out_odd: its path has
  * %2f, %5c, "\\" or %00, or had ".." after decoding (rules give such a path no lifetime).
  */
 int uri_normalise(struct view v, char *out, size_t *out_bytes, bool *out_odd) NODISCARD;

@@ -149,6 +149,9 @@ static void test_normalise(void **state)
 	assert_normal("/a.b/..c/.d/...", "/a.b/..c/.d/...", false);
 	assert_normal("/a?b/../c", "/a?b/../c", false);
 	assert_normal("/?", "/?", false);
+	assert_normal("/%7e?q=100%", "/~?q=100%", false);
+	assert_normal("/?q=%zz%41", "/?q=%zz%41", false);
+	assert_normal("/?q=%%34%31", "/?q=%%34%31", false);
 }
 
 static void test_normalise_odd(void **state)
@@ -172,7 +175,7 @@ static void test_normalise_refused(void **state)
 	(void)state;
 	static const char *const bad[] = { "",	     "a",      "?a",   "*a",	 "*?a",	   "/%",
 					   "/%4",    "/%4g",   "/%g4", "/a#b",	 "/a?b#c", "/a b",
-					   "/a\xc3", "/a\x01", "/?%",  "/?a%zz", "/a\x7f", "%2fa" };
+					   "/a\xc3", "/a\x01", "/?%\x01", "/%zz?a", "/a\x7f", "%2fa" };
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		char out[20];
 		size_t n;

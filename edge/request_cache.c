@@ -72,7 +72,7 @@ bool request_vary_key(struct request *r, struct view rule, uint64_t *out_seconda
 				       verdict_vary_value(r->rq, name, values[count], VARY_VALUE_BYTES));
 		count++;
 	}
-	*out_secondary = cache_key_secondary(r->base_secondary, parts, count);
+	*out_secondary = cache_key_secondary(r->key.base, parts, count);
 	return true;
 }
 
@@ -103,10 +103,10 @@ static int find(struct request *r)
 	uint64_t secondary;
 	int e;
 
-	key.secondary = r->base_secondary;
+	key.secondary = r->key.base;
 	e = cache_find(r->w->cache, &key, &r->record);
 	if (e != 0 || r->record.kind != CACHE_RECORD_VARY) {
-		set_secondary(r, r->base_secondary);
+		set_secondary(r, r->key.base);
 		return e;
 	}
 	if (!request_vary_key(r, view_of(r->record.vary, r->record.vary_bytes), &secondary))
@@ -122,7 +122,7 @@ enum step_result request_step_look_up(struct machine *m)
 
 	request_forget_object(r);
 	r->why = FORWARD_URI_MISS;
-	r->base_secondary = base_secondary(r);
+	r->key.base = base_secondary(r);
 	if (find(r) == 0)
 		return request_goto(r, REQUEST_OPEN);
 	return request_goto(r, r->claim != NULL ? REQUEST_FETCH : REQUEST_CLAIM);

@@ -237,7 +237,7 @@ static enum store_reason may_store(struct request *r, const struct http_response
 	if (e != 0)
 		return e == -ENOENT ? STORE_VARY_STAR : STORE_VARY_TOO_LONG;
 	s->key = r->key;
-	s->key.secondary = r->base_secondary;
+	s->key.secondary = r->key.base;
 	if (s->vary_bytes > 0 && !request_vary_key(r, view_of(s->vary, s->vary_bytes), &s->key.secondary))
 		return STORE_VARY_TOO_LONG;
 	s->meta.birth = cache_claim_birth(r->claim);

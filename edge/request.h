@@ -51,7 +51,6 @@ struct request {
 
 	/* What the cache has. */
 	struct cache_key key; /* primary, and the secondary as far as known */
-	uint64_t base_secondary;
 	bool lookup, vary_known, waiting, collapsed;
 	uint8_t waits;
 	struct cache_record record;

@@ -60,7 +60,7 @@ enum fetch_error {
 	FETCH_OK, FETCH_DNS_TIMEOUT, FETCH_DNS_ERROR, FETCH_CONNECTION_REFUSED, FETCH_CONNECTION_TIMEOUT,
 	FETCH_CONNECTION_TERMINATED, FETCH_CONNECTION_LIMIT_REACHED, FETCH_DESTINATION_UNAVAILABLE,
 	FETCH_RESPONSE_TIMEOUT, FETCH_RESPONSE_INCOMPLETE, FETCH_PROTOCOL_ERROR, FETCH_HEAD_TOO_LARGE, FETCH_INTERNAL,
-	FETCH_READ_TIMEOUT /* between bytes of the body */,
+	FETCH_READ_TIMEOUT /* between bytes of the body */, FETCH_WRITE_TIMEOUT /* the origin takes no more */,
 };
 const char *fetch_error_type(enum fetch_error e); /* "dns_timeout", "connection_refused", "http_response_incomplete" … */
 uint16_t fetch_error_status(enum fetch_error e);  /* 502, 503, 504 */

@@ -1,0 +1,190 @@
+/*
+ * From a request to a connection: choose a server, take an idle connection of it or wait for its
+ * address and for room, then connect, going through its addresses. A server that can't be
+ * reached is set aside and another is asked, as often as «retries» says.
+ *
+ * The step «choose» runs from readies and timers only (failures yield before they come back to
+ * it): pool_take relies on that.
+ */
+#include <errno.h>
+
+#include "origin/parts.h"
+
+static enum step_result reach_server(struct fetch *f);
+static enum step_result wait_in_line(struct fetch *f, enum fetch_error waits_for);
+static bool may_go_on(const struct fetch *f);
+static enum step_result waited_in_vain(struct fetch *f);
+static enum step_result dial_next(struct fetch *f);
+static enum step_result server_failed(struct fetch *f, bool set_aside);
+static void attach(struct fetch *f, struct origin_connection *c);
+static bool ours_to_blame(int error);
+static enum fetch_error connect_error(int error);
+
+enum step_result fetch_step_choose(struct machine *m)
+{
+	struct fetch *f = fetch_of(m);
+	struct choose_view view = pool_choose_view(f->pool);
+
+	if (m->timed_out)
+		return waited_in_vain(f);
+	if (pool_line(f->pool, &f->waiter))
+		return wait_in_line(f, FETCH_CONNECTION_LIMIT_REACHED);
+	int place = choose_server(f->origin, &f->tried, &view, loop_now(m->loop));
+	if (place == -EAGAIN)
+		return wait_in_line(f, FETCH_CONNECTION_LIMIT_REACHED);
+	if (place < 0)
+		return fetch_fail(f, f->failed_servers > 0 ? f->connect_error
+							   : FETCH_DESTINATION_UNAVAILABLE);
+	f->server = &f->origin->servers[place];
+	return reach_server(f);
+}
+
+static enum step_result reach_server(struct fetch *f)
+{
+	struct origin_connection *c = f->fresh_only ? NULL : pool_take(f->pool, f->server);
+
+	f->kept = c != NULL;
+	if (c != NULL) {
+		attach(f, c);
+		machine_no_deadline(&f->machine);
+		return machine_goto(&f->machine, FETCH_STEP_SEND);
+	}
+	shared_lookup(f->pool->shared, f->server, &f->addresses);
+	if (f->addresses.state == SHARED_PENDING)
+		return wait_in_line(f, FETCH_DNS_TIMEOUT);
+	if (f->addresses.state != SHARED_RESOLVED) {
+		f->connect_error = f->addresses.state == SHARED_NO_ANSWER ? FETCH_DNS_TIMEOUT
+									  : FETCH_DNS_ERROR;
+		return server_failed(f, false);
+	}
+	f->address_tries = 0;
+	return dial_next(f);
+}
+
+/* The deadline stands from when it joined the line; being woken for nothing doesn't move it. */
+static enum step_result wait_in_line(struct fetch *f, enum fetch_error waits_for)
+{
+	bool newcomer = !list_linked(&f->waiter.link);
+
+	if (pool_wait(f->pool, &f->waiter) != 0)
+		return fetch_fail(f, FETCH_CONNECTION_LIMIT_REACHED);
+	if (newcomer)
+		machine_deadline(&f->machine, f->origin->connect_ms);
+	f->waits_for = waits_for;
+	f->machine.step = FETCH_STEP_CHOOSE;
+	if (pool_line(f->pool, &f->waiter))
+		return STEP_PARK;
+	pool_ask(f->pool, &f->waiter);
+	if (may_go_on(f))
+		machine_wake(&f->machine);
+	return STEP_PARK;
+}
+
+/* It may have come before we asked to be told. */
+static bool may_go_on(const struct fetch *f)
+{
+	struct shared_addresses a;
+
+	if (f->waits_for == FETCH_CONNECTION_LIMIT_REACHED)
+		return pool_has_room(f->pool, &f->waiter);
+	shared_lookup(f->pool->shared, f->server, &a);
+	return a.state != SHARED_PENDING;
+}
+
+static enum step_result waited_in_vain(struct fetch *f)
+{
+	if (f->waits_for == FETCH_CONNECTION_LIMIT_REACHED)
+		return fetch_fail(f, FETCH_CONNECTION_LIMIT_REACHED);
+	f->connect_error = FETCH_DNS_TIMEOUT;
+	return server_failed(f, false);
+}
+
+/* From the address that answered last time on: a dead first one would else cost each connect. */
+static enum step_result dial_next(struct fetch *f)
+{
+	struct pool_server *s = pool_server(f->pool, f->server);
+	uint32_t count = f->addresses.count;
+
+	for (; f->address_tries < count; f->address_tries++) {
+		uint32_t at = (s->good_address + f->address_tries) % count;
+		struct origin_connection *c;
+		int result = pool_dial(f->pool, f->server, &f->addresses.at[at], &c);
+		if (result == 0) {
+			attach(f, c);
+			if (f->machine.step != FETCH_STEP_CONNECT)
+				machine_deadline(&f->machine, f->origin->connect_ms);
+			f->machine.step = FETCH_STEP_CONNECT;
+			return STEP_WRITE;
+		}
+		if (result == -EUSERS) /* another worker was faster */
+			return wait_in_line(f, FETCH_CONNECTION_LIMIT_REACHED);
+		if (ours_to_blame(-result))
+			return fetch_fail(f, FETCH_INTERNAL);
+		f->connect_error = connect_error(-result);
+	}
+	return server_failed(f, true);
+}
+
+enum step_result fetch_step_connect(struct machine *m)
+{
+	struct fetch *f = fetch_of(m);
+	struct pool_server *s = pool_server(f->pool, f->server);
+	int result = m->timed_out ? -ETIMEDOUT : sock_dial_result(m->watch.fd);
+
+	if (result == 0 && !m->broken) {
+		choose_succeeded(&s->choose);
+		s->good_address = (s->good_address + f->address_tries) % f->addresses.count;
+		machine_no_deadline(m);
+		return machine_goto(m, FETCH_STEP_SEND);
+	}
+	f->connect_error = connect_error(-result);
+	fetch_close_connection(f);
+	if (m->timed_out)
+		return server_failed(f, true);
+	f->address_tries++;
+	return dial_next(f);
+}
+
+/* Yields: the next choice must not run in a watch's callback. */
+static enum step_result server_failed(struct fetch *f, bool set_aside)
+{
+	if (set_aside)
+		choose_failed(&pool_server(f->pool, f->server)->choose, loop_now(f->machine.loop));
+	choose_mark_tried(&f->tried, (size_t)(f->server - f->origin->servers));
+	if (f->failed_servers++ == f->origin->retries)
+		return fetch_fail(f, f->connect_error);
+	pool_leave(f->pool, &f->waiter);
+	machine_no_deadline(&f->machine);
+	f->machine.step = FETCH_STEP_CHOOSE;
+	return STEP_YIELD;
+}
+
+static void attach(struct fetch *f, struct origin_connection *c)
+{
+	pool_leave(f->pool, &f->waiter);
+	f->connection = c;
+	machine_adopt(&f->machine, &c->watch);
+}
+
+/* We lack a descriptor, a port or memory: no other server would do better. */
+static bool ours_to_blame(int error)
+{
+	return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM ||
+	       error == EADDRNOTAVAIL;
+}
+
+static enum fetch_error connect_error(int error)
+{
+	switch (error) {
+	case ECONNREFUSED:
+		return FETCH_CONNECTION_REFUSED;
+	case ETIMEDOUT:
+		return FETCH_CONNECTION_TIMEOUT;
+	case ENETUNREACH:
+	case EHOSTUNREACH:
+	case EAFNOSUPPORT:
+		return FETCH_DESTINATION_UNAVAILABLE;
+	default:
+		return FETCH_CONNECTION_TERMINATED;
+	}
+}

@@ -92,10 +92,6 @@ static const char *url_fault(const struct uri *uri, bool split)
 		return "must be a URL like \"http://10.0.0.5:8080\"";
 	if (view_eq(uri->scheme, VIEW("https")))
 		return "https:// is not supported by this version yet: use http://";
-	if (!view_eq(uri->scheme, VIEW("http")))
-		return "must begin with http://";
-	if (memchr(uri->authority.p, '@', uri->authority.n) != NULL)
-		return "must not hold a user or password";
 	if (!view_eq(uri->path, VIEW("/")) && uri->path.n > 0)
 		return "must end after the host and port: a path has no place here";
 	return NULL;
@@ -206,27 +202,28 @@ static const char *host_fault(struct view v)
 {
 	char host[URI_HOST_MAX + 1];
 	struct sock_addr address;
+	bool wild = view_starts(v, VIEW("*."));
+	struct view name = wild ? view_skip(v, 2) : v;
 	size_t n;
 	uint16_t port;
 
 	if (view_eq(v, VIEW("*")))
 		return NULL;
-	bool wild = view_starts(v, VIEW("*."));
-
-	for (size_t i = 0; i < v.n; i++) {
-		if ((unsigned char)v.p[i] >= 0x80)
+	for (size_t i = 0; i < name.n; i++) {
+		if (name.p[i] == '*')
+			return "may have a * only as the whole first label (\"*.shop.example\") or "
+			       "alone";
+		if ((unsigned char)name.p[i] >= 0x80)
 			return "must be in ASCII: write the name's xn-- form";
 	}
-	if (uri_authority(wild ? view_skip(v, 2) : v, host, &n, &port) < 0)
+	if (uri_authority(name, host, &n, &port) < 0)
 		return "is not a host name";
-	if (port != 0)
+	if (n != name.n)
 		return "must be without a port: a site is the same on all of them";
 	if (conf_value_domain(view_of(host, n)))
 		return NULL;
 	if (!wild && host[0] == '[' && sock_addr_literal(view_of(host, n), 1, &address) == 0)
 		return NULL;
-	if (memchr(host, '*', n) != NULL)
-		return "may have a * only as the whole first label (\"*.shop.example\") or alone";
 	return "is not a host name (letters, digits, hyphens; no dot at the end)";
 }
 

@@ -1,0 +1,62 @@
+/*
+ * Any text as a configuration: building it gives a snapshot or faults, never both, never neither.
+ * What is built is used as the node would: hosts looked up, rules applied, slots given.
+ */
+#include <stdlib.h>
+
+#include "conf/conf.h"
+
+static void use_site(const struct conf *c, const struct conf_site *site)
+{
+	const struct http_fields none = { 0 };
+	const struct conf_request request = { .path = VIEW("/a/b.png"),
+					      .method = METHOD_OTHER,
+					      .method_text = VIEW("X"),
+					      .fields = &none };
+	struct conf_cache cache;
+	struct conf_origin *origin;
+	int rule;
+
+	conf_cache_for(site, &request, &cache, &origin, &rule);
+	CHECK(origin != NULL && rule < (int)site->rule_count);
+	CHECK(conf_site_named(c, site->name) == site);
+	for (size_t i = 0; i < site->hosts.count; i++) {
+		if (site->hosts.at[i].p[0] != '*')
+			CHECK(conf_site_for(c, site->hosts.at[i]) == site);
+	}
+}
+
+/* The text that children get builds the same. */
+static void give_slots(struct view text, const struct conf *c)
+{
+	struct conf_faults faults = { 0 };
+	struct conf *child;
+	char *with_slots;
+
+	CHECK(conf_assign_slots(text, c, &faults, &with_slots) == 0);
+	CHECK(conf_build(view_str(with_slots), 1, &faults, &child) == 0);
+	CHECK(conf_reloadable(c, child, &faults) == 0 && faults.count == 0);
+	for (size_t i = 0; i < c->site_count; i++)
+		CHECK(c->sites[i].slot == child->sites[i].slot);
+	conf_unref(child);
+	free(with_slots);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+{
+	struct view text = view_of((const char *)data, n);
+	struct conf_faults faults = { 0 };
+	struct conf *c = NULL;
+	int err = conf_build(text, 0, &faults, &c);
+
+	CHECK((err == 0) == (faults.count == 0) && (err == 0) == (c != NULL));
+	if (err < 0)
+		return 0;
+	for (size_t i = 0; i < c->site_count; i++)
+		use_site(c, &c->sites[i]);
+	give_slots(text, c);
+	conf_unref(c);
+	return 0;
+}

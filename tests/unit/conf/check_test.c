@@ -1,0 +1,241 @@
+/* Faults of keys, values and of what doesn't fit together: one text, all that is told of it. */
+#include "tests/unit/conf/testing.h"
+
+static const struct {
+	const char *text, *told;
+} cases[] = {
+	/* keys */
+	{ WITH_ROOT("'orgins': 1"), "/orgins: unknown key, did you mean \"origins\"?\n" },
+	{ WITH_ROOT("'zzz': 1"), "/zzz: unknown key\n" },
+	{ WITH_ROOT("'log': {'acess': {}}"),
+	  "/log/acess: unknown key, did you mean \"access\"?\n" },
+	{ WITH_ROOT("'log.error.level': 'info'"), "/log.error.level: unknown key\n" },
+	{ WITH_ROOT("'log': {'error': 'stderr'}"), "/log/error: must be an object: {…}\n" },
+	{ WITH_SITE("'default_ttl': 1"),
+	  "/sites/0/default_ttl: unknown key here, it belongs at \"cache.default_ttl\"\n" },
+	{ WITH_RULE("'ttl': 1, 'cache': {'max_ttl': 1}"),
+	  "/sites/0/rules/0/ttl: unknown key here, it belongs at \"cache.ttl\"\n" },
+	{ WITH_CACHE("'ttl': 1, 'bypass': true"),
+	  "/sites/0/cache/ttl: only a rule's \"cache\" may set it\n"
+	  "/sites/0/cache/bypass: only a rule's \"cache\" may set it\n" },
+	{ WITH_ROOT("'include': []"), "/include: only files can include files\n" },
+	{ "[]", "configuration: must be an object: {…}\n" },
+	{ "{}", "/listeners: is missing: where clients connect\n"
+		"/stores: is missing: where objects are kept\n" },
+	/* keys of later versions */
+	{ WITH_ROOT("'tls': {}, 'fleet': {}, 'limits': {'h2': {}}, 'admin': {'tokens': [],"
+		    " 'metrics_listen': []}"),
+	  "/admin/metrics_listen: not supported by this version yet\n"
+	  "/admin/tokens: not supported by this version yet\n"
+	  "/limits/h2: not supported by this version yet\n"
+	  "/tls: not supported by this version yet\n"
+	  "/fleet: not supported by this version yet\n" },
+	{ "{'listeners': [{'address': '*:80', 'tls': true, 'protocols': [], 'proxy_protocol': "
+	  "{}}], " STORES "}",
+	  "/listeners/0/tls: not supported by this version yet\n"
+	  "/listeners/0/protocols: not supported by this version yet\n"
+	  "/listeners/0/proxy_protocol: not supported by this version yet\n" },
+	{ WITH_ORIGIN("'health': {}, 'tls': {}"),
+	  "/origins/shop/health: not supported by this version yet\n"
+	  "/origins/shop/tls: not supported by this version yet\n" },
+	{ WITH_SITE("'tls': {}, 'https_redirect': false, 'hsts': null"),
+	  "/sites/0/tls: not supported by this version yet\n"
+	  "/sites/0/https_redirect: not supported by this version yet\n"
+	  "/sites/0/hsts: not supported by this version yet\n" },
+	{ WITH_CACHE("'client_ttl': null, 'targeted': [], 'key': {'query': {'keep': []}}"),
+	  "/sites/0/cache/key/query: query filters are not supported by this version yet: use "
+	  "\"all\" or \"none\"\n"
+	  "/sites/0/cache/client_ttl: not supported by this version yet\n"
+	  "/sites/0/cache/targeted: not supported by this version yet\n" },
+	{ WITH_RULE("'cache': {'ttl': 1}, 'match': {'host': '*', 'not': {}}, 'respond': {}"),
+	  "/sites/0/rules/0/match/host: not supported by this version yet\n"
+	  "/sites/0/rules/0/match/not: not supported by this version yet\n"
+	  "/sites/0/rules/0/respond: not supported by this version yet\n" },
+	/* values */
+	{ WITH_ROOT("'workers': 65"), "/workers: must be \"auto\" or a number from 1 to 64\n" },
+	{ WITH_ROOT("'workers': 1.5"), "/workers: must be \"auto\" or a number from 1 to 64\n" },
+	{ WITH_ROOT("'name': 'my node'"),
+	  "/name: must be a letter, then letters, digits or !#$%&'*+-.^_`|~, 64 in all at most\n" },
+	{ WITH_ROOT("'name': 5"), "/name: must be a string\n" },
+	{ WITH_ROOT("'name': null"), "/name: must be a string\n" },
+	{ WITH_ROOT("'shutdown_timeout': '10'"), "/shutdown_timeout: must be a duration like "
+						 "\"250ms\", \"10s\", \"5m\", \"1h\", \"30d\", or "
+						 "seconds\n" },
+	{ WITH_ROOT("'shutdown_timeout': -1"), "/shutdown_timeout: must be a duration like "
+					       "\"250ms\", \"10s\", \"5m\", \"1h\", \"30d\", or "
+					       "seconds\n" },
+	{ WITH_ROOT("'shutdown_timeout': '2d'"), "/shutdown_timeout: must be at most 1d\n" },
+	{ WITH_ROOT("'limits': {'idle_timeout': 0}"),
+	  "/limits/idle_timeout: must be at least 1ms\n" },
+	{ WITH_ROOT("'limits': {'header_bytes': 1000.5}"),
+	  "/limits/header_bytes: must be a size like \"64KiB\", \"10GiB\", \"1GB\", or bytes\n" },
+	{ WITH_ROOT("'limits': {'header_bytes': '2MiB'}"),
+	  "/limits/header_bytes: must be at most 1MiB\n" },
+	{ WITH_ROOT("'limits': {'header_bytes': '99999999999TiB'}"),
+	  "/limits/header_bytes: is too large a number\n" },
+	{ WITH_ROOT("'limits': {'headers': '100'}"), "/limits/headers: must be a whole number\n" },
+	{ WITH_ROOT("'limits': {'connections': 1e300}"),
+	  "/limits/connections: must be a whole number\n" },
+	{ WITH_ROOT("'trusted_proxies': ['10.0.0.0/8', '10.0.0.1/8', 'x']"),
+	  "/trusted_proxies/1: must be an address or a network like \"10.0.0.0/8\" or \"::1\", "
+	  "without "
+	  "bits beyond its mask\n"
+	  "/trusted_proxies/2: must be an address or a network like \"10.0.0.0/8\" or \"::1\", "
+	  "without "
+	  "bits beyond its mask\n" },
+	{ WITH_ROOT("'trusted_proxies': {}"), "/trusted_proxies: must be a list: […]\n" },
+	{ WITH_ROOT("'admin': {'listen': ['127.0.0.1:9'], 'socket_mode': 660}"),
+	  "/admin/listen/0: only unix:/path addresses are supported by this version yet\n"
+	  "/admin/socket_mode: must be an octal mode as a string, like \"0660\"\n" },
+	{ WITH_ROOT("'admin': {'listen': ['unix:/a', 'unix:/a']}"),
+	  "/admin/listen/1: \"unix:/a\" is there twice\n" },
+	{ WITH_ROOT("'log': {'access': {'path': 'x.log'}, 'error': {'level': 'all'}}"),
+	  "/log/access/path: must be an absolute path: it begins with /\n"
+	  "/log/error/level: must be one of \"error\", \"warn\", \"info\", \"debug\"\n" },
+	{ WITH_ORIGIN("'balance': 'least'"), "/origins/shop/balance: must be \"round_robin\"\n" },
+	{ WITH_CACHE("'heuristic': 1"), "/sites/0/cache/heuristic: must be true or false\n" },
+	{ WITH_CACHE("'statuses': {'40': 1, '404': 'x'}"),
+	  "/sites/0/cache/statuses/40: must be a status like \"404\" or a class like \"5xx\"\n"
+	  "/sites/0/cache/statuses/404: must be a duration like \"250ms\", \"10s\", \"5m\", "
+	  "\"1h\", "
+	  "\"30d\", or seconds\n" },
+	{ WITH_CACHE("'ignore_headers': ['expires', 'age']"),
+	  "/sites/0/cache/ignore_headers/1: must be one of \"cache-control\", \"expires\", "
+	  "\"set-cookie\"\n" },
+	{ WITH_CACHE("'max_object_size': '0%'"),
+	  "/sites/0/cache/max_object_size: must be from \"1%\" to \"100%\", or a size\n" },
+	{ WITH_CACHE("'key': {'headers': ['a b']}"),
+	  "/sites/0/cache/key/headers/0: is not a field name\n" },
+	{ WITH_SITE("'purge_from': ['unix']"),
+	  "/sites/0/purge_from/0: must be an address or a network like \"10.0.0.0/8\" or \"::1\", "
+	  "without bits beyond its mask\n" },
+	{ WITH_RULE("'match': {'path': 'a', 'method': ['get'], 'cookie': []}, 'cache': {'ttl': 1}"),
+	  "/sites/0/rules/0/match/path: must begin with / or *\n"
+	  "/sites/0/rules/0/match/method/0: must be in upper case, as methods are\n"
+	  "/sites/0/rules/0/match/cookie: must not be empty\n" },
+	/* origins and servers */
+	{ "{" BASE ", 'origins': {'a b': {'servers': []}, 'c': {}, 'd': 1}}",
+	  "/origins/a b: the name must be printable ASCII without spaces, quotes or backslashes\n"
+	  "/origins/a b/servers: must not be empty\n"
+	  "/origins/c/servers: is missing: where requests go\n"
+	  "/origins/d: must be an object: {…}\n" },
+	{ "{" BASE ", 'origins': {'a': {'servers': [{'url': 'https://a'}, {'url': 'ftp://a'},"
+	  " {'url': 'http://a/x'}, {'url': 'http://u@a'}, {'url': 'a'}, {'url': 'http://a b'}, "
+	  "{}]}}}",
+	  "/origins/a/servers/0/url: https:// is not supported by this version yet: use http://\n"
+	  "/origins/a/servers/1/url: must be a URL like \"http://10.0.0.5:8080\"\n"
+	  "/origins/a/servers/2/url: must end after the host and port: a path has no place here\n"
+	  "/origins/a/servers/3/url: must be a URL like \"http://10.0.0.5:8080\"\n"
+	  "/origins/a/servers/4/url: must be a URL like \"http://10.0.0.5:8080\"\n"
+	  "/origins/a/servers/5/url: must be a URL like \"http://10.0.0.5:8080\"\n"
+	  "/origins/a/servers/6/url: is missing: `\"http://host:port\"`, without a path; names are "
+	  "resolved\n" },
+	{ "{" BASE ", 'origins': {'a': {'servers': [{'url': 'http://a'}, {'url': 'http://A:80/'}]},"
+	  " 'b': {'servers': [{'url': 'http://a', 'backup': true}]}}}",
+	  "/origins/a/servers/1/url: is the same server as servers/0\n"
+	  "/origins/b/servers: has only backups: one server at least must not be one\n" },
+	/* sites */
+	{ "{" BASE ", " ORIGINS
+	  ", 'sites': [{'hosts': ['a', 'A', '*.*', 'x:80', 'b.', '*', '[::1]', '[::2'],"
+	  " 'origin': 'shpo'}, {'hosts': ['*', '*.x', '[::1]'], 'name': 'a', 'origin': 'zzzzzz'}, "
+	  "{}]}",
+	  "/sites/0/hosts/2: may have a * only as the whole first label (\"*.shop.example\") or "
+	  "alone\n"
+	  "/sites/0/hosts/3: must be without a port: a site is the same on all of them\n"
+	  "/sites/0/hosts/4: is not a host name (letters, digits, hyphens; no dot at the end)\n"
+	  "/sites/0/hosts/7: is not a host name\n"
+	  "/sites/0/origin: there is no origin \"shpo\", did you mean \"shop\"?\n"
+	  "/sites/1/origin: there is no origin \"zzzzzz\" in \"origins\"\n"
+	  "/sites/2/hosts: is missing: `\"shop.example\"`, `\"*.shop.example\"` (any name below "
+	  "it), "
+	  "`\"*\"` (all others), without ports\n"
+	  "/sites/2/origin: is missing: a name in `origins`\n"
+	  "/sites/1/name: \"a\" is already the name of another site: give each its own\n"
+	  "/sites/0/hosts/1: \"a\" is already a host of the site \"a\"\n"
+	  "/sites/1/hosts/0: \"*\" is already a host of the site \"a\"\n"
+	  "/sites/1/hosts/2: \"[::1]\" is already a host of the site \"a\"\n" },
+	{ WITH_CACHE("'min_ttl': '1h', 'max_ttl': '1m'"),
+	  "/sites/0/cache/min_ttl: is longer than max_ttl\n" },
+	{ WITH_RULE("'cache': {'min_ttl': '366d'}"),
+	  "/sites/0/rules/0: min_ttl is longer than max_ttl where this rule applies\n" },
+	{ WITH_RULE("'match': {}"),
+	  "/sites/0/rules/0: changes nothing: give it \"cache\" or \"origin\"\n" },
+	{ "{" BASE ", 'defaults': {'site': {'name': 'x', 'cache': {'ttl': 1, 'heuristic': 0}},"
+	  " 'origin': {'servers': []}, 'sites': {}}, " ORIGINS ", " SITES "}",
+	  "/defaults/sites: unknown key, did you mean \"site\"?\n"
+	  "/defaults/origin/servers: has no place in \"defaults\": it says which one it is\n"
+	  "/defaults/site/name: has no place in \"defaults\": it says which one it is\n"
+	  "/defaults/site/cache/ttl: only a rule's \"cache\" may set it\n"
+	  "/defaults/site/cache/heuristic: must be true or false\n" },
+	/* listeners and stores */
+	{ "{'listeners': [{'address': '127.0.0.1:80'}, {'address': '127.0.0.1:80'}, {'address': "
+	  "'80'},"
+	  " {'address': '127.0.0.1:0'}, {'address': 'unix:/a'}], 'admin': {'listen': "
+	  "['unix:/a']}, " STORES "}",
+	  "/listeners/2/address: must be an address and a port like \"0.0.0.0:80\", \"[::]:80\", "
+	  "\"*:80\", or \"unix:/path\"\n"
+	  "/listeners/3/address: needs a port other than 0\n"
+	  "/listeners/1/address: 127.0.0.1:80 is already /listeners/0\n"
+	  "/admin/listen/0: is already /listeners/4: choose another path\n" },
+	{ "{" LISTENERS
+	  ", 'stores': [{'path': '/a/b', 'size': '63MiB'}, {'path': 'a', 'size': '1GiB'},"
+	  " {'path': '/a//./b/', 'size': '64MiB'}, {'path': '/a/b/c', 'size': '64MiB'},"
+	  " {'path': '/a/bc', 'size': '1PiB', 'name': '/a/b'}]}",
+	  "/stores/0/size: must be at least 64MiB\n"
+	  "/stores/1/path: must be an absolute path: it begins with /\n"
+	  "/stores/4/size: must be a size like \"64KiB\", \"10GiB\", \"1GB\", or bytes\n"
+	  "/stores/2/path: overlaps /stores/0 (/a/b): each store needs a directory of its own\n"
+	  "/stores/3/path: overlaps /stores/0 (/a/b): each store needs a directory of its own\n"
+	  "/stores/3/path: overlaps /stores/2 (/a//./b/): each store needs a directory of its own\n"
+	  "/stores/4/name: is already the name of /stores/0\n" },
+};
+
+static void tells_all_faults(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct told t;
+
+		told_begin(&t);
+		struct conf *c = build_told(cases[i].text, &t);
+
+		assert_string_equal(told_text(&t), cases[i].told);
+		assert_null(c);
+		told_end(&t);
+	}
+}
+
+static void counts_servers_of_all_origins(void **state)
+{
+	char *text = NULL;
+	size_t bytes;
+	FILE *f = open_memstream(&text, &bytes);
+	struct told t;
+
+	(void)state;
+	fprintf(f, "{" BASE ", 'origins': {");
+	for (unsigned o = 0; o < 2; o++) {
+		fprintf(f, "%s'o%u': {'servers': [", o == 0 ? "" : ", ", o);
+		for (unsigned i = 0; i < 129; i++)
+			fprintf(f, "%s{'url': 'http://a:%u'}", i == 0 ? "" : ",", i + 1);
+		fprintf(f, "]}");
+	}
+	fprintf(f, "}}");
+	fclose(f);
+	told_begin(&t);
+	assert_null(build_told(text, &t));
+	assert_string_equal(told_text(&t),
+			    "/origins: have 258 servers together, at most 256 are allowed\n");
+	told_end(&t);
+	free(text);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(tells_all_faults),
+		cmocka_unit_test(counts_servers_of_all_origins),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

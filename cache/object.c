@@ -83,9 +83,12 @@ void cache_object_unref(struct cache_object *o)
 	free(in);
 }
 
-void object_keep_file(struct cache_object *o, struct file *f)
+void object_share_file(struct cache_object *o, const struct cache_object *before)
 {
-	inner(o)->file = f;
+	const struct object *from = CONTAINER_OF(before, const struct object, seen);
+
+	if (from->file != NULL && o->body.n == 0)
+		inner(o)->file = file_ref(from->file);
 }
 
 /* --- what the bytes say -------------------------------------------------------------------------------- */
@@ -177,7 +180,7 @@ static int opened(struct cache_object *o, struct file *f, int64_t n, struct cach
 	int e = n == inner(o)->bytes ? object_decode(o) : -ENOENT;
 
 	if (e == 0 && o->record.body_segment == o->record.head_segment && o->body.n == 0) {
-		object_keep_file(o, f);
+		inner(o)->file = f;
 		f = NULL;
 	}
 	files_put(&c->files, &f);

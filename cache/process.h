@@ -44,7 +44,8 @@ struct cache {
 	struct loop *loop;
 	int slot; /* of the worker; CACHE_NO_SLOT: the keeper, which only reads */
 	uint32_t generation;
-	bool storing_stopped;
+	bool storing_stopped, detached;
+	unsigned reads;		      /* in threads; a detached cache is freed after the last */
 	bool no_nowait, no_cachestat; /* the kernel doesn't have it: found out at the first try */
 	long page_bytes;
 	unsigned store_count;
@@ -63,6 +64,8 @@ struct cache {
 int cache_attach_keeper(struct cache_shared *s, const struct cache_conf *conf, struct loop *l,
 			struct cache **out) NODISCARD;
 void cache_lend_index(struct cache *c, unsigned store, struct index *index);
+
+void cache_free_if_unused(struct cache *c);
 
 /* The store of a primary key, by weighted rendezvous over those in service; -ENOENT: none is. */
 int cache_store_for(const struct cache *c, const uint8_t primary[16]);

@@ -106,16 +106,19 @@ static void free_read(struct cache_read *r)
 static void done(struct work *w)
 {
 	struct cache_read *r = CONTAINER_OF(w, struct cache_read, work);
+	struct cache *c = r->cache;
 	int e;
 
 	CHECK_MAGIC(r, READ_MAGIC);
 	if (r->file == NULL && r->fd >= 0) {
-		e = files_adopt(&r->cache->files, &r->name, r->fd, &r->file);
+		e = files_adopt(&c->files, &r->name, r->fd, &r->file);
 		if (e < 0)
 			r->result = e;
 	}
+	c->reads--;
 	if (w->abandoned) {
 		free_read(r);
+		cache_free_if_unused(c);
 		return;
 	}
 	r->finished = true;
@@ -151,6 +154,7 @@ int read_begin(struct cache *c, const struct file_name *name, struct file *file,
 		free_read(r);
 		return e;
 	}
+	c->reads++;
 	*out = r;
 	return 0;
 }

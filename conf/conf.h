@@ -177,7 +177,7 @@ struct conf {
 	struct arena arena;
 	struct view name; /* "brim" */
 	uint32_t workers; /* resolved: "auto" is the number of usable CPUs */
-	struct view user; /* empty: stay who we are */
+	struct view user; /* as configured (default "brim"); only a root master has a use for it; empty: stay root */
 	uint64_t shutdown_timeout_ms;
 	struct conf_nets trusted_proxies, downstream;
 	struct conf_listener *listeners;
@@ -208,8 +208,9 @@ struct conf_faults {
 };
 
 /*
- * Reads FILE and what it includes, merges, checks everything, and gives the merged text (canonical JSON, malloc'd, with
- * an "x-slots" member added later by conf_text_with_slots). -EINVAL: faults told. Other negative errno: FILE can't be read (told too).
+ * Reads FILE and what it includes, merges, checks everything, and gives the merged text (canonical JSON, malloc'd):
+ * without "include", and with "workers" as a number, since a child may be bound to one CPU. Where the process is root, the user must exist.
+ * -EINVAL: faults told. Other negative errno: FILE can't be read (told too).
  */
 int conf_read(const char *file, struct conf_faults *faults, char **out_text) NODISCARD;
 /* The text of «brim --origin URL …»: one catch-all site. Same faults, with the option's name as place. */
@@ -226,7 +227,7 @@ void conf_unref(struct conf *c);
 
 /*
  * Gives every site and server its slot, keeping those of «before» (NULL: none) by identity; slots of those that
- * went away are reused only when nothing else is free. -ENOSPC with a fault when there are too many.
+ * went away are reused only when nothing else is free. -EINVAL with faults told, -ENOMEM.
  * out_text (malloc'd) is «text» with them in it: what children build from.
  */
 int conf_assign_slots(struct view text, const struct conf *before, struct conf_faults *faults,

@@ -350,6 +350,8 @@ int conf_read(const char *file, struct conf_faults *faults, char **out_text)
 /* Only root can become somebody else. */
 static void check_user(const struct conf *c, const struct conf_places *places, struct conf_faults *faults)
 {
+	/* The master has one thread. */
+	// cppcheck-suppress getpwnamCalled
 	if (geteuid() != 0 || c->user.n == 0 || getpwnam(c->user.p) != NULL)
 		return;
 	conf_fault_at(faults, places, "/user",

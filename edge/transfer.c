@@ -55,12 +55,16 @@ static struct transfer *of(struct machine *m)
 
 static void free_if_done(struct transfer *t)
 {
+	struct worker *w = t->w;
+
 	if (!t->over || !list_empty(&t->followers))
 		return;
 	cache_fill_unref(t->fill);
 	conf_unref(t->conf);
 	t->magic = 0;
+	w->transfer_count--;
 	free(t);
+	worker_transfer_gone(w);
 }
 
 static void transfer_end(struct machine *m)
@@ -83,6 +87,7 @@ int transfer_begin(struct request *r, struct cache_fill *fill, int64_t length, u
 	}
 	t->magic = TRANSFER_MAGIC;
 	t->w = r->w;
+	t->w->transfer_count++;
 	t->conf = conf_ref(r->conf);
 	t->fill = fill;
 	t->fetch = r->fetch;
@@ -168,7 +173,7 @@ static int64_t from_memory(struct transfer *t, struct view v, size_t room)
 	return (int64_t)n;
 }
 
-/* Everything that the pipe holds goes into the fill; both pipes are empty between turns. */
+/* Everything that the pipe holds goes into the fill: it is empty between turns. */
 static int empty_pipe(struct transfer *t, struct pipe *p)
 {
 	while (p->held_bytes > 0) {
@@ -184,7 +189,7 @@ static int empty_pipe(struct transfer *t, struct pipe *p)
 /* >0 bytes; 0: none now; -ENODATA: ask the fetch; else the store failed (bytes are lost: no handover). */
 static int64_t from_socket(struct transfer *t, size_t room)
 {
-	struct pipe *p = t->w->fill_pipes[0];
+	struct pipe *p = t->w->fill_pipe;
 	size_t most = room < p->capacity_bytes ? room : p->capacity_bytes;
 	int64_t n = fetch_body_splice(t->fetch, p->write_fd, most);
 

@@ -198,7 +198,7 @@ static void close_listeners(struct worker_process *p)
 
 static bool idle(const struct worker *w)
 {
-	return w->connection_count == 0 && w->request_count == 0;
+	return w->connection_count == 0 && w->request_count == 0 && w->transfer_count == 0;
 }
 
 static void end_if_idle(struct worker_process *p)
@@ -243,6 +243,12 @@ void worker_connection_gone(struct worker *w)
 {
 	CHECK_MAGIC(w, WORKER_MAGIC);
 	count_connections(w);
+	end_if_idle(CONTAINER_OF(w, struct worker_process, w));
+}
+
+void worker_transfer_gone(struct worker *w)
+{
+	CHECK_MAGIC(w, WORKER_MAGIC);
 	end_if_idle(CONTAINER_OF(w, struct worker_process, w));
 }
 
@@ -332,6 +338,7 @@ static void on_tick(struct timer *t)
 	stats_set(&w->stats->gauges.origin_idle, idle_count);
 	stats_set(&w->stats->gauges.origin_busy, busy_count);
 	stats_set(&w->stats->gauges.requests, w->request_count);
+	stats_set(&w->stats->gauges.fills, w->transfer_count);
 	end_if_idle(p);
 }
 
@@ -343,12 +350,10 @@ static int open_pipes(struct worker *w)
 	unsigned limit = share > PIPES_MOST ? PIPES_MOST : share < PIPES_LEAST ? PIPES_LEAST : share;
 	int r = pipe_pool_init(&w->pipes, limit);
 
-	for (unsigned i = 0; i < 2 && r == 0; i++) {
-		w->fill_pipes[i] = pipe_take(&w->pipes);
-		if (w->fill_pipes[i] == NULL)
-			r = -EMFILE;
-	}
-	return r;
+	if (r != 0)
+		return r;
+	w->fill_pipe = pipe_take(&w->pipes);
+	return w->fill_pipe != NULL ? 0 : -EMFILE;
 }
 
 /* Without the cache everything is relayed: dear, but better than no answer. */
@@ -420,8 +425,7 @@ static void close_parts(struct worker_process *p)
 	origin_pool_free(w->origins);
 	if (w->cache != NULL)
 		cache_detach(w->cache);
-	for (unsigned i = 0; i < 2; i++)
-		pipe_give(&w->pipes, &w->fill_pipes[i]);
+	pipe_give(&w->pipes, &w->fill_pipe);
 	pipe_pool_fini(&w->pipes);
 	loop_free(w->loop);
 	conf_unref(w->conf);
@@ -448,7 +452,7 @@ int worker_run(const struct process *given)
 	}
 	loop_run(p.w.loop);
 	access_log_free(p.w.access);
-	if (idle(&p.w) && stats_read(&p.w.stats->gauges.fills) == 0)
+	if (idle(&p.w))
 		close_parts(&p);
 	return 0;
 }

@@ -26,11 +26,12 @@ struct worker {
 	struct cache *cache;
 	struct origin_pool *origins;
 	struct pipe_pool pipes;
-	struct pipe *fill_pipes[2]; /* from the socket, and tee'd to the client; empty between turns */
+	struct pipe *fill_pipe; /* from an origin's socket to a file; empty between turns */
 	struct stats_worker *stats;
 	struct access_log *access;
 	struct list connections; /* of struct connection */
 	unsigned connection_count, request_count;
+	unsigned transfer_count; /* fills under way, with or without a client */
 	bool draining;	/* no keep-alive from now on; done when connection_count is 0 */
 	bool orphaned;	/* the master is dead: finish without storing */
 	uint64_t boot_secret[2]; /* random, for request ids and hash seeds */
@@ -58,5 +59,7 @@ void requests_free_kept(struct worker *w);
 
 /* A connection is gone (connection_count is already less): a draining worker may be done. */
 void worker_connection_gone(struct worker *w);
+/* The same of a transfer. */
+void worker_transfer_gone(struct worker *w);
 
 #endif

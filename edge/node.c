@@ -5,15 +5,22 @@
 #include "edge/node.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "cache/format.h"
 #include "conf/fault.h"
 #include "edge/base/log.h"
 #include "edge/board.h"
 #include "edge/sealed.h"
+
+enum { WAIT_MS = 10000, WAIT_STEP_MS = 50 };
 
 int node_text(const struct node_options *o, struct conf_faults *faults, char **out_text)
 {
@@ -69,18 +76,70 @@ static int find_user(struct node *n, struct conf_faults *faults)
 	return r;
 }
 
+/* --- stores --------------------------------------------------------------------------------------- */
+
+/* The lock file holds the master's pid, for the message to whoever finds it locked. */
+static void write_owner(int lock_fd)
+{
+	char text[16];
+	int n = snprintf(text, sizeof(text), "%d\n", (int)getpid());
+
+	if (ftruncate(lock_fd, 0) != 0 || pwrite(lock_fd, text, (size_t)n, 0) != n)
+		log_warn("lock_not_signed", "error=%d", errno);
+}
+
+/* 0: not known. */
+static int read_owner(struct view path)
+{
+	char name[PATH_MAX], text[16] = "";
+	int fd, pid = 0;
+
+	(void)snprintf(name, sizeof(name), "%.*s/%s", VIEW_ARG(path), FORMAT_LOCK_PATH);
+	fd = open(name, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return 0;
+	if (read(fd, text, sizeof(text) - 1) > 0)
+		pid = atoi(text);
+	close(fd);
+	return pid;
+}
+
+static bool is_dead(int pid)
+{
+	return pid > 0 && kill(pid, 0) != 0 && errno == ESRCH;
+}
+
+static void wait_a_moment(void)
+{
+	const struct timespec moment = { .tv_nsec = WAIT_STEP_MS * 1000000L };
+
+	(void)nanosleep(&moment, NULL);
+}
+
+/* A node whose master was killed still has a keeper that closes the store: its successor waits for it. */
+static int lock_store(struct node *n, struct view path, int *out_dir_fd, int *out_lock_fd)
+{
+	for (unsigned waited = 0;; waited += WAIT_STEP_MS) {
+		int r = cache_store_open(path, n->privileges.uid, n->privileges.gid, out_dir_fd, out_lock_fd);
+
+		if (r != -EWOULDBLOCK || waited >= WAIT_MS || !is_dead(read_owner(path)))
+			return r;
+		n->follows_crash = true;
+		wait_a_moment();
+	}
+}
+
 static int open_store(struct node *n, size_t i, struct conf_faults *faults)
 {
 	const struct conf_store *store = &n->conf.conf->stores[i];
 	struct cache_store_conf *c = &n->cache_conf.stores[i];
-	const struct privileges *p = &n->privileges;
 	char pointer[64];
-	int r = cache_store_open(store->path, p->uid, p->gid, &c->dir_fd, &n->lock_fds[i]);
+	int r = lock_store(n, store->path, &c->dir_fd, &n->lock_fds[i]);
 
 	(void)snprintf(pointer, sizeof(pointer), "/stores/%zu/path", i);
 	if (r == -EWOULDBLOCK) {
-		conf_fault(faults, pointer, "%.*s is in use by another node: two can't share a store",
-			   VIEW_ARG(store->path));
+		conf_fault(faults, pointer, "%.*s is in use by another node (pid %d): two can't share a store",
+			   VIEW_ARG(store->path), read_owner(store->path));
 		return r;
 	}
 	if (r != 0) {
@@ -88,6 +147,7 @@ static int open_store(struct node *n, size_t i, struct conf_faults *faults)
 			   strerror(-r));
 		return r;
 	}
+	write_owner(n->lock_fds[i]);
 	c->name = store->name;
 	c->size_bytes = store->size_bytes;
 	n->cache_conf.store_count++;
@@ -104,6 +164,20 @@ static int open_stores(struct node *n, struct conf_faults *faults)
 			return r;
 	}
 	return 0;
+}
+
+/* Workers of a node that crashed close their sockets at once, but not before they notice. */
+static int open_traffic(struct node *n, struct conf_faults *faults)
+{
+	for (unsigned waited = 0; n->follows_crash && waited < WAIT_MS; waited += WAIT_STEP_MS) {
+		struct conf_faults unheard = { 0 };
+
+		if (listen_open_traffic(&n->sockets, n->conf.conf, &unheard) == 0)
+			return 0;
+		listen_close_traffic(&n->sockets, -1);
+		wait_a_moment();
+	}
+	return listen_open_traffic(&n->sockets, n->conf.conf, faults);
 }
 
 static int share_memory(struct node *n, struct conf_faults *faults)
@@ -148,7 +222,7 @@ int node_open(struct node *n, const struct node_options *o, struct conf_faults *
 	if (r == 0)
 		r = open_stores(n, faults);
 	if (r == 0)
-		r = listen_open_traffic(&n->sockets, n->conf.conf, faults);
+		r = open_traffic(n, faults);
 	if (r == 0)
 		r = listen_open_admin(&n->sockets, n->conf.conf, &n->privileges, faults);
 	if (r == 0)

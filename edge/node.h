@@ -29,6 +29,7 @@ struct node {
 	struct privileges privileges;
 	struct cache_conf cache_conf;
 	int lock_fds[CONF_STORES_MAX];
+	bool follows_crash; /* the node before this one lost its master, and was still there */
 	struct cache_shared *cache_shared;
 	struct origin_shared *origin_shared;
 	struct stats *stats;

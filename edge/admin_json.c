@@ -59,6 +59,26 @@ static bool utf8_valid(struct view v)
 	return true;
 }
 
+const char *admin_json_text(struct view bytes, struct arena *a)
+{
+	char *text;
+	size_t n = 0;
+
+	if (utf8_valid(bytes))
+		return arena_copy(a, bytes).p;
+	text = arena_alloc(a, 2 * bytes.n + 1);
+	for (size_t i = 0; text != NULL && i < bytes.n; i++) {
+		unsigned char c = (unsigned char)bytes.p[i];
+
+		if (c >= 0x80)
+			text[n++] = (char)(0xc0 | c >> 6);
+		text[n++] = (char)(c >= 0x80 ? 0x80 | (c & 0x3f) : c);
+	}
+	if (text != NULL)
+		text[n] = '\0';
+	return text;
+}
+
 /* Quadratic, for objects that have a handful of keys or are refused as unknown anyway. */
 static const cJSON *duplicate(const cJSON *object)
 {

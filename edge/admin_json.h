@@ -5,6 +5,7 @@
 #ifndef BRIM_EDGE_ADMIN_JSON_H
 #define BRIM_EDGE_ADMIN_JSON_H
 
+#include "edge/base/arena.h"
 #include "edge/base/check.h"
 #include "edge/base/view.h"
 
@@ -26,5 +27,9 @@ int admin_json_strings(const struct cJSON *object, const char *key, const struct
 		       struct admin_fault *out_fault) NODISCARD;
 /* true or false; absent: false. */
 int admin_json_bool(const struct cJSON *object, const char *key, bool *out, struct admin_fault *out_fault) NODISCARD;
+
+/* Bytes that may be anything (a stored field) as a string for JSON: UTF-8 as it is, else read as Latin-1,
+ * which any byte is. NUL bytes end it. NULL: no memory. */
+const char *admin_json_text(struct view bytes, struct arena *a) NODISCARD;
 
 #endif

@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "edge/admin_call.h"
+#include "edge/admin_json.h"
 #include "edge/http/field.h"
 #include "edge/http/uri.h"
 #include "edge/target.h"
@@ -60,10 +61,9 @@ static void add_hex(cJSON *to, const char *name, const uint8_t *bytes, size_t n)
 
 static void add_view(cJSON *to, const char *name, struct view v, struct arena *a)
 {
-	struct view copy = arena_copy(a, v);
+	const char *text = admin_json_text(v, a);
 
-	if (copy.p != NULL)
-		(void)cJSON_AddStringToObject(to, name, copy.p);
+	(void)cJSON_AddStringToObject(to, name, text != NULL ? text : "");
 }
 
 static void add_seconds(cJSON *to, const char *name, int64_t ms)
@@ -124,11 +124,12 @@ static void add_fields(cJSON *to, const struct http_fields *fields, struct arena
 	cJSON *list = cJSON_AddArrayToObject(to, "fields");
 
 	for (uint16_t i = 0; i < fields->count; i++) {
-		struct view name = arena_copy(a, fields->at[i].name), value = arena_copy(a, fields->at[i].value);
+		const char *name = admin_json_text(fields->at[i].name, a);
+		const char *value = admin_json_text(fields->at[i].value, a);
 		cJSON *pair = cJSON_CreateArray();
 
-		(void)cJSON_AddItemToArray(pair, cJSON_CreateString(name.p != NULL ? name.p : ""));
-		(void)cJSON_AddItemToArray(pair, cJSON_CreateString(value.p != NULL ? value.p : ""));
+		(void)cJSON_AddItemToArray(pair, cJSON_CreateString(name != NULL ? name : ""));
+		(void)cJSON_AddItemToArray(pair, cJSON_CreateString(value != NULL ? value : ""));
 		(void)cJSON_AddItemToArray(list, pair);
 	}
 }

@@ -1,7 +1,7 @@
 /*
  * The master's loop. It waits in ppoll for signals (by signalfd), for its children's messages and for the
  * nearest deadline. Not libuv: its loop can't be carried over a fork, its signal pipe is global to the
- * process, and the master forks again and again as long as it lives (docs/decisions/master-loop.md).
+ * process, and the master forks again and again as long as it lives (docs/decisions/processes.md).
  *
  * How a node ends: DRAINING (TERM, QUIT) until the workers have finished or the time is over, STOPPING
  * (INT, or a second TERM) for workers that end now, CLOSING while the keeper commits and closes.

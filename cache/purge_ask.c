@@ -131,26 +131,34 @@ void purge_ask_wake(struct cache *c, bool all)
 
 /* --- the keeper's side -------------------------------------------------------------------------- */
 
+/* Marks it TAKEN if it is to be. */
+static bool take(struct shared_mailbox *m, bool restart)
+{
+	uint32_t state = atomic_load_explicit(&m->state, memory_order_acquire);
+
+	if (state == MAILBOX_CANCELLED && restart)
+		atomic_store_explicit(&m->state, MAILBOX_FREE, memory_order_release);
+	if (state == MAILBOX_TAKEN)
+		return restart;
+	/* Acquire: the letter. It may have been cancelled just now. */
+	return state == MAILBOX_ASKED &&
+	       atomic_compare_exchange_strong_explicit(&m->state, &state, MAILBOX_TAKEN,
+						       memory_order_acq_rel, memory_order_relaxed);
+}
+
 struct shared_mailbox *purge_mailbox_take(struct cache_shared *s, uint32_t *cursor, bool restart)
 {
 	const uint32_t total = s->worker_count * SHARED_MAILBOXES;
 
-	for (uint32_t i = 0; i < total; i++) {
-		uint32_t at = (*cursor + i) % total;
+	while (*cursor < total) {
+		uint32_t at = (*cursor)++;
 		struct shared_mailbox *m =
 			&s->workers[at / SHARED_MAILBOXES].mailboxes[at % SHARED_MAILBOXES];
-		uint32_t state = atomic_load_explicit(&m->state, memory_order_acquire);
 
-		if (state == MAILBOX_CANCELLED && restart)
-			atomic_store_explicit(&m->state, MAILBOX_FREE, memory_order_release);
-		if (state != MAILBOX_ASKED && !(restart && state == MAILBOX_TAKEN))
-			continue;
-		if (!atomic_compare_exchange_strong_explicit(&m->state, &state, MAILBOX_TAKEN,
-							     memory_order_acq_rel, memory_order_relaxed))
-			continue;
-		*cursor = (at + 1) % total;
-		return m;
+		if (take(m, restart))
+			return m;
 	}
+	*cursor = 0;
 	return NULL;
 }
 

@@ -31,8 +31,9 @@ bool purge_clock_hit(const struct cache_shared *s, const struct cache_scope *sco
 
 /* --- mailboxes (purge_ask.c) ---------------------------------------------------------------------- */
 
-/* By the keeper. The next letter (from *cursor on; all are looked at once around), marked TAKEN; NULL: none.
- * restart: also those that an earlier keeper had taken. Each letter that was taken must be answered. */
+/* By the keeper. The next letter from *cursor (0 at first) on, marked TAKEN; NULL: all were looked at, and the cursor is 0
+ * again. restart: in a new keeper's first round, also those that an earlier keeper had taken. Each letter that was taken
+ * must be answered. */
 struct shared_mailbox *purge_mailbox_take(struct cache_shared *s, uint32_t *cursor, bool restart);
 /* The answer: result 0 and its sequence, or a negative errno; wakes the worker. */
 void purge_mailbox_answer(struct cache_shared *s, struct shared_mailbox *m, int result,

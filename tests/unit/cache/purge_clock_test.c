@@ -1,0 +1,286 @@
+/* The purge clock: what is older than a purge that names it, and the letters that ask for one. */
+#include "tests/unit/cache/world.h"
+
+#include <sys/wait.h>
+
+static void purge(struct world *w, struct cache_scope scope, bool soft)
+{
+	uint64_t number = purge_clock_now(w->shared) + 1;
+
+	purge_clock_raise(w->shared, &scope, soft, number);
+	purge_clock_publish(w->shared, number);
+}
+
+/* An object in memory, as if it had been opened. */
+static struct cache_object object_of(struct world *w, const char *path, const uint64_t *tags,
+				     uint16_t tag_count)
+{
+	static uint64_t next_id = 1;
+
+	return (struct cache_object){
+		.cache = w->cache,
+		.key = world_key(path),
+		.record = { .object_id = next_id++ },
+		.meta = { .birth = purge_clock_now(w->shared),
+			  .site_hash = SITE,
+			  .host_hash = world_host().hash,
+			  .tags = tags,
+			  .tag_count = tag_count },
+	};
+}
+
+static void test_each_scope_names_what_it_should(void **state)
+{
+	const uint64_t tags[] = { 11, 12 };
+	struct cache_key a = world_key("/a");
+	const struct cache_scope hits[] = {
+		cache_scope_url(a.primary),
+		world_host(),
+		cache_scope_site(SITE),
+		cache_scope_all(),
+		{ .hash = 12, .kind = CACHE_SCOPE_TAG },
+		{ .hash = 12, .site_hash = SITE, .kind = CACHE_SCOPE_TAG },
+	};
+	const struct cache_scope misses[] = {
+		cache_scope_url(world_key("/b").primary),
+		cache_scope_host(SITE, VIEW("other.example")),
+		cache_scope_site(SITE + 1),
+		{ .hash = 13, .kind = CACHE_SCOPE_TAG },
+		{ .hash = 12, .kind = CACHE_SCOPE_PREFIX },
+	};
+	struct world w;
+
+	(void)state;
+	world_open(&w);
+	for (unsigned soft = 0; soft < 2; soft++) {
+		for (unsigned i = 0; i < ARRAY_LEN(hits); i++) {
+			struct cache_object o = object_of(&w, "/a", tags, 2);
+
+			assert_int_equal(cache_object_purged(&o), CACHE_NOT_PURGED);
+			purge(&w, hits[i], soft);
+			assert_int_equal(cache_object_purged(&o),
+					 soft ? CACHE_SOFT_PURGED : CACHE_HARD_PURGED);
+			assert_int_equal(cache_object_purged(&o),
+					 soft ? CACHE_SOFT_PURGED : CACHE_HARD_PURGED);
+		}
+	}
+	for (unsigned i = 0; i < ARRAY_LEN(misses); i++) {
+		struct cache_object o = object_of(&w, "/a", tags, 2);
+
+		purge(&w, misses[i], false);
+		assert_int_equal(cache_object_purged(&o), CACHE_NOT_PURGED);
+	}
+	world_close(&w);
+}
+
+static void test_what_was_passed_is_asked_again_after_a_purge(void **state)
+{
+	struct world w;
+	struct cache_object o;
+
+	(void)state;
+	world_open(&w);
+	o = object_of(&w, "/a", NULL, 0);
+	for (unsigned i = 0; i < 3; i++) {
+		purge(&w, cache_scope_site(SITE + 1), false);
+		assert_int_equal(cache_object_purged(&o), CACHE_NOT_PURGED);
+	}
+	purge(&w, cache_scope_url(o.key.primary), false);
+	assert_int_equal(cache_object_purged(&o), CACHE_HARD_PURGED);
+	world_close(&w);
+}
+
+static void test_born_after_the_purge_is_served(void **state)
+{
+	struct world w;
+	struct cache_object o;
+
+	(void)state;
+	world_open(&w);
+	purge(&w, cache_scope_all(), false);
+	o = object_of(&w, "/a", NULL, 0);
+	assert_int_equal(cache_object_purged(&o), CACHE_NOT_PURGED);
+	purge(&w, cache_scope_site(SITE + 1), false);
+	assert_int_equal(cache_object_purged(&o), CACHE_NOT_PURGED);
+	world_close(&w);
+}
+
+/* A replay of old journals must not lower anything. */
+static void test_cells_and_clock_only_rise(void **state)
+{
+	struct world w;
+	struct cache_scope all = cache_scope_all();
+
+	(void)state;
+	world_open(&w);
+	purge_clock_raise(w.shared, &all, false, 100);
+	purge_clock_publish(w.shared, 100);
+	purge_clock_raise(w.shared, &all, false, 7);
+	purge_clock_publish(w.shared, 7);
+	assert_int_equal(purge_clock_now(w.shared), 100);
+	assert_int_equal(purge_clock_newest(w.shared, &all, false), 100);
+	assert_int_equal(purge_clock_newest(w.shared, &all, true), 0);
+	world_close(&w);
+}
+
+/* 100,000 purged scopes: false purges are rare (the design says one in 75,000 probes). */
+static void test_few_false_purges(void **state)
+{
+	struct world w;
+	unsigned wrong = 0;
+
+	(void)state;
+	world_open(&w);
+	for (uint64_t i = 0; i < 100000; i++) {
+		struct cache_scope scope = { .hash = i * 0x9e3779b97f4a7c15, .kind = CACHE_SCOPE_TAG };
+
+		purge_clock_raise(w.shared, &scope, false, 1);
+	}
+	for (uint64_t i = 0; i < 200000; i++) {
+		struct cache_scope scope = { .hash = i * 0x9e3779b97f4a7c15, .kind = CACHE_SCOPE_URL };
+
+		wrong += purge_clock_newest(w.shared, &scope, false) != 0;
+	}
+	assert_true(wrong < 200);
+	world_close(&w);
+}
+
+/* --- letters ------------------------------------------------------------------------------------ */
+
+static void test_a_letter_is_answered(void **state)
+{
+	struct world w;
+	struct cache_scope scope = cache_scope_all();
+	struct cache_purge_ask ask = { 0 };
+	struct shared_mailbox *m;
+	uint64_t sequence = 0;
+	uint32_t cursor = 0;
+
+	(void)state;
+	world_open(&w);
+	assert_int_equal(cache_purge_ask(w.cache, &ask, &scope, 1, true, &w.wake, &sequence),
+			 -EINPROGRESS);
+	assert_int_equal(cache_purge_ask(w.cache, &ask, &scope, 1, true, &w.wake, &sequence),
+			 -EINPROGRESS);
+	m = purge_mailbox_take(w.shared, &cursor, false);
+	assert_non_null(m);
+	assert_int_equal(m->count, 1);
+	assert_int_equal(m->soft, 1);
+	assert_int_equal(m->scopes[0].kind, CACHE_SCOPE_ALL);
+	assert_null(purge_mailbox_take(w.shared, &cursor, false));
+	purge_mailbox_answer(w.shared, m, 0, 42);
+	world_wait(&w, 0);
+	assert_int_equal(cache_purge_ask(w.cache, &ask, &scope, 1, true, &w.wake, &sequence), 0);
+	assert_int_equal(sequence, 42);
+	assert_int_equal(ask.slot, 0);
+	world_close(&w);
+}
+
+static void test_a_failed_journal_is_told(void **state)
+{
+	struct world w;
+	struct cache_scope scope = cache_scope_all();
+	struct cache_purge_ask ask = { 0 };
+	uint64_t sequence;
+	uint32_t cursor = 0;
+
+	(void)state;
+	world_open(&w);
+	assert_int_equal(cache_purge_ask(w.cache, &ask, &scope, 1, false, &w.wake, &sequence),
+			 -EINPROGRESS);
+	purge_mailbox_answer(w.shared, purge_mailbox_take(w.shared, &cursor, false), -EIO, 0);
+	assert_int_equal(cache_purge_ask(w.cache, &ask, &scope, 1, false, &w.wake, &sequence), -EIO);
+	world_close(&w);
+}
+
+static void test_a_cancelled_letter_is_freed_by_its_answer(void **state)
+{
+	struct world w;
+	struct cache_scope scope = cache_scope_all();
+	struct cache_purge_ask asks[SHARED_MAILBOXES] = { { 0 } }, more = { 0 };
+	struct shared_mailbox *m;
+	uint64_t sequence;
+	uint32_t cursor = 0;
+
+	(void)state;
+	world_open(&w);
+	for (unsigned i = 0; i < SHARED_MAILBOXES; i++)
+		assert_int_equal(cache_purge_ask(w.cache, &asks[i], &scope, 1, false, &w.wake, &sequence),
+				 -EINPROGRESS);
+	assert_int_equal(cache_purge_ask(w.cache, &more, &scope, 1, false, &w.wake, &sequence), -EAGAIN);
+	m = purge_mailbox_take(w.shared, &cursor, false);
+	cache_purge_ask_cancel(w.cache, &asks[0]);
+	cache_purge_ask_cancel(w.cache, &asks[0]);
+	/* Taken: the keeper still writes into it. */
+	assert_int_equal(cache_purge_ask(w.cache, &more, &scope, 1, false, &w.wake, &sequence), -EAGAIN);
+	purge_mailbox_answer(w.shared, m, 0, 1);
+	assert_int_equal(cache_purge_ask(w.cache, &more, &scope, 1, false, &w.wake, &sequence),
+			 -EINPROGRESS);
+	/* Not taken: free at once. */
+	cache_purge_ask_cancel(w.cache, &asks[1]);
+	assert_int_equal(cache_purge_ask(w.cache, &asks[1], &scope, 1, false, &w.wake, &sequence),
+			 -EINPROGRESS);
+	world_close(&w);
+}
+
+static void test_a_new_keeper_does_what_the_old_one_had_taken(void **state)
+{
+	struct world w;
+	struct cache_scope scope = cache_scope_all();
+	struct cache_purge_ask kept = { 0 }, cancelled = { 0 };
+	struct shared_mailbox *first, *second;
+	uint64_t sequence;
+	uint32_t cursor = 0;
+
+	(void)state;
+	world_open(&w);
+	assert_int_equal(cache_purge_ask(w.cache, &kept, &scope, 1, false, &w.wake, &sequence),
+			 -EINPROGRESS);
+	assert_int_equal(cache_purge_ask(w.cache, &cancelled, &scope, 1, false, &w.wake, &sequence),
+			 -EINPROGRESS);
+	first = purge_mailbox_take(w.shared, &cursor, false);
+	second = purge_mailbox_take(w.shared, &cursor, false);
+	assert_true(first != NULL && second != NULL && first != second);
+	cache_purge_ask_cancel(w.cache, &cancelled);
+	assert_null(purge_mailbox_take(w.shared, &cursor, false));
+	assert_ptr_equal(purge_mailbox_take(w.shared, &cursor, true), first);
+	assert_null(purge_mailbox_take(w.shared, &cursor, true));
+	assert_int_equal(atomic_load(&second->state), MAILBOX_FREE);
+	world_close(&w);
+}
+
+static void test_no_letters_while_the_keeper_is_away(void **state)
+{
+	struct world w;
+	struct cache_scope scope = cache_scope_all();
+	struct cache_purge_ask ask = { 0 };
+	uint64_t sequence;
+
+	(void)state;
+	world_open(&w);
+	assert_int_equal(cache_purge_ask(w.cache, &ask, &scope, 1, false, &w.wake, &sequence),
+			 -EINPROGRESS);
+	shared_keeper_gone(w.shared);
+	world_wait(&w, 0); /* the tick wakes who asked */
+	assert_int_equal(cache_purge_ask(w.cache, &ask, &scope, 1, false, &w.wake, &sequence), -EAGAIN);
+	assert_int_equal(cache_purge_ask(w.cache, &ask, &scope, 1, false, &w.wake, &sequence), -EAGAIN);
+	world_close(&w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_each_scope_names_what_it_should),
+		cmocka_unit_test(test_what_was_passed_is_asked_again_after_a_purge),
+		cmocka_unit_test(test_born_after_the_purge_is_served),
+		cmocka_unit_test(test_cells_and_clock_only_rise),
+		cmocka_unit_test(test_few_false_purges),
+		cmocka_unit_test(test_a_letter_is_answered),
+		cmocka_unit_test(test_a_failed_journal_is_told),
+		cmocka_unit_test(test_a_cancelled_letter_is_freed_by_its_answer),
+		cmocka_unit_test(test_a_new_keeper_does_what_the_old_one_had_taken),
+		cmocka_unit_test(test_no_letters_while_the_keeper_is_away),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -5,17 +5,21 @@
     Node     one running brim in a directory of its own, and everything one may ask of it
     Clock    wall time for node and origin, moved by the test
     Gate     an event that a handler waits for and a test opens
+    Feed     a body given piece by piece, under each framing (feed: a page of it)
+    look     who serves a connection, what processes hold, what is left over at the end
 
 Tests wait for events (a request seen, bytes received, a log line), each with a deadline, never for
 a guessed time. Fixtures are in conftest.py; test_smoke.py shows how a test reads.
 """
-from .client import Connection, Response, fetch
+from .client import Connection, Response, SlowConnection, fetch
 from .clock import Clock
+from .feed import FRAMINGS, FRESH, Feed, feed
 from .node import Node
 from .origin import Gate, Origin
 from .wait import wait_until
 
-__all__ = ["Clock", "Connection", "Gate", "Node", "Origin", "Response", "fetch", "pattern", "wait_until"]
+__all__ = ["FRAMINGS", "FRESH", "Clock", "Connection", "Feed", "Gate", "Node", "Origin", "Response", "SlowConnection",
+           "feed", "fetch", "pattern", "wait_until"]
 
 _BLOCK = None
 

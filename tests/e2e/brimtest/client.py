@@ -217,6 +217,22 @@ class Connection:
         self.sock.close()
 
 
+class SlowConnection(Connection):
+    """A client with next to no buffers: small segments and a small window, so that the node can't get
+    rid of more than some ten KiB that this client hasn't read."""
+
+    def __init__(self, address, timeout=30):
+        host, _, port = address.rpartition(":")
+        self.name = address
+        self.sock = socket.socket()
+        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 536)
+        self.sock.settimeout(timeout)
+        self.sock.connect((host, int(port)))
+        self.buffer = bytearray()
+        self.ended = False
+
+
 def fetch(address, target="/", method="GET", headers=None, body=None, host="a.test", timeout=15, into=None):
     """One request on a connection of its own."""
     pairs = list(headers.items() if isinstance(headers, dict) else headers or [])

@@ -1,0 +1,222 @@
+"""The table «System calls» of docs/ARCHITECTURE.md, held under strace: what each way costs, and that bodies aren't copied."""
+import collections
+import os
+import re
+import signal
+import subprocess
+
+import pytest
+
+from brimtest import FRESH, feed, pattern, wait_until
+from brimtest.look import until_hit, worker_of
+
+pytestmark = pytest.mark.strace
+
+KIB, MIB = 1 << 10, 1 << 20
+READ_ALONG = 64 * KIB  # what may come through memory: read together with a head, or between large chunks
+STEP = 256 * KIB       # of a sendfile
+LINE = re.compile(r"^(\d+) +(\w+)\((.*)\) += (-?\d+)")
+UNFINISHED = re.compile(r"^(\d+) +(.*) <unfinished \.\.\.>$")
+RESUMED = re.compile(r"^(\d+) +<\.\.\. \w+ resumed>(.*)$")
+
+
+class Call:
+    def __init__(self, thread, name, arguments, result):
+        self.thread, self.name, self.arguments, self.result = thread, name, arguments, result
+
+    def fd(self, index=0):
+        """The index-th descriptor among the arguments, as strace -yy tells it: «TCP:[…]», a path, «pipe:[…]»."""
+        return re.findall(r"\b\d+<((?:[^<>]|->)*)>", self.arguments)[index]
+
+    def __repr__(self):
+        return f"{self.name}({self.arguments[:150]}) = {self.result}"
+
+
+def parse(path):
+    begun, calls = {}, []
+    with open(path, errors="replace") as f:
+        for line in f:
+            line = line.rstrip("\n")
+            if m := UNFINISHED.match(line):
+                begun[m[1]] = m[2]
+                continue
+            if m := RESUMED.match(line):
+                line = f"{m[1]} {begun.pop(m[1], '?(')}{m[2]}"
+            if m := LINE.match(line):
+                calls.append(Call(int(m[1]), m[2], m[3], int(m[4])))
+    return calls
+
+
+class Trace:
+    """strace on a process and its threads while the block runs; then «calls»."""
+
+    def __init__(self, pid, directory):
+        self.pid, self.path = pid, os.path.join(directory, "trace")
+
+    def __enter__(self):
+        self.strace = subprocess.Popen(["strace", "-f", "-yy", "-s", "0", "-o", self.path, "-p", str(self.pid)],
+                                       stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+        def attached():
+            if self.strace.poll() is not None:
+                pytest.skip("strace may not attach here: " + self.strace.stderr.read().decode())
+            threads = os.listdir(f"/proc/{self.pid}/task")
+            return all(self._traced(t) for t in threads)
+        wait_until(attached, "strace to attach")
+        return self
+
+    def _traced(self, thread):
+        with open(f"/proc/{self.pid}/task/{thread}/status") as f:
+            return not re.search(r"^TracerPid:\s+0$", f.read(), re.M)
+
+    def __exit__(self, *_):
+        self.strace.send_signal(signal.SIGINT)
+        self.strace.wait(10)
+        self.strace.stderr.close()
+        self.calls = parse(self.path)
+
+
+class Ways:
+    """Calls of the worker, with the descriptors told apart: client, origin, body (segment or chunk file), pipe, other."""
+
+    def __init__(self, calls, node, client_port, origin_port):
+        self.calls, self.main = calls, node.pids("worker")[0]
+        self.client = f":{node.port}->127.0.0.1:{client_port}]"
+        self.origin = f"->127.0.0.1:{origin_port}]"
+
+    def kind(self, fd):
+        if self.client in fd:
+            return "client"
+        if self.origin in fd:
+            return "origin"
+        if "/segments/" in fd or "/chunks/" in fd:
+            return "body"
+        return "pipe" if fd.startswith("pipe:") else "other"
+
+    def of(self, name, *kinds):
+        """The calls of this name whose descriptors are of these kinds, in order."""
+        return [c for c in self.calls if c.name == name and c.result >= 0
+                and all(self.kind(c.fd(i)) == kind for i, kind in enumerate(kinds))]
+
+    def moved(self, name, *kinds):
+        return sum(c.result for c in self.of(name, *kinds))
+
+    def names(self):
+        """How often each call was made in the loop's own thread."""
+        return collections.Counter(c.name for c in self.calls if c.thread == self.main)
+
+    def copied(self):
+        """Bytes that went between a descriptor of a body's way and memory, in any thread."""
+        total = 0
+        for c in self.calls:
+            if c.name in ("read", "readv", "pread64", "preadv", "preadv2", "recvfrom", "recvmsg", "write", "writev", "pwrite64",
+                          "pwritev", "pwritev2", "sendto", "sendmsg") and c.result > 0 and self.kind(c.fd()) != "other":
+                total += c.result
+        return total
+
+
+@pytest.fixture
+def node(origin, make_node):
+    """One worker, no access log: what is seen belongs to the requests."""
+    node = make_node(origin, workers=1, conf={"log": {"access": None}})
+    origin.page("/warm", b"warm", {"Cache-Control": "no-store"})
+    node.get("/warm")
+    return node
+
+
+def traced(node, origin, tmp_path, target, times, body, warm=True):
+    """The ways of so many requests on one connection that has been used before."""
+    with node.connect() as c:
+        for _ in range(3 if warm else 1):
+            c.request("GET", target if warm else "/warm")
+            c.response()
+        with Trace(worker_of(node, c), str(tmp_path)) as trace:
+            for i in range(times):
+                c.request("GET", target)
+                r = c.response()
+                assert r.complete and r.body == body and r.hit == warm
+        return Ways(trace.calls, node, c.sock.getsockname()[1], origin.port)
+
+
+TIMERS = {"epoll_wait", "epoll_pwait", "read", "write", "getpid", "restart_syscall"}  # of the loop's own seconds
+
+
+def timers_only(names):
+    return {n: k for n, k in names.items() if n not in TIMERS}
+
+
+def test_a_small_hit(origin, node, tmp_path):
+    body = pattern(1 * KIB)
+    origin.page("/a", body, FRESH)
+    node.get("/a")
+    until_hit(node, "/a", body)
+    times = 200
+    ways = traced(node, origin, tmp_path, "/a", times, body)
+    names = ways.names()
+    assert timers_only(names) == {"recvfrom": times, "preadv2": times, "sendmsg": times}, names
+    assert len(ways.of("recvfrom", "client")) == len(ways.of("preadv2", "body")) == len(ways.of("sendmsg", "client")) == times
+    # Strace slows the worker down so that each request is a turn of its own; timers make a few more.
+    assert names["epoll_wait"] + names["epoll_pwait"] <= times + 60
+    assert names["read"] <= 30 and names["write"] <= 30
+
+
+@pytest.mark.parametrize("size", [100 * KIB, 3 * MIB])
+def test_a_large_hit(origin, node, tmp_path, size):
+    body = pattern(size)
+    origin.page("/a", body, FRESH)
+    node.get("/a")
+    until_hit(node, "/a", body)
+    times = 10
+    ways = traced(node, origin, tmp_path, "/a", times, body)
+    assert ways.moved("sendfile", "client", "body") == times * size
+    assert len(ways.of("recvfrom", "client")) == times
+    assert len(ways.of("sendmsg", "client")) == times
+    assert all("MSG_MORE" in c.arguments for c in ways.of("sendmsg", "client"))
+    assert max(c.result for c in ways.of("sendfile", "client", "body")) <= STEP
+    # Heads, entry heads, and a byte for each look into the page cache.
+    assert ways.copied() <= times * (6 * KIB + size // STEP)
+    assert not [c for c in ways.calls if c.name == "pread64"], "warm bytes were read by a thread"
+    names = timers_only(ways.names())
+    strange = set(names) - {"recvfrom", "preadv2", "sendmsg", "sendfile", "cachestat", "syscall_0x1c3", "epoll_ctl"}
+    assert not strange, names
+
+
+FILLS = {"in chunks": ("length", 3 * MIB), "in a segment": ("length", 600 * KIB), "until the close": ("close", 3 * MIB),
+         "in large chunks": ("chunked", 3 * MIB)}
+
+
+@pytest.mark.parametrize("name", FILLS)
+def test_a_stored_miss(origin, node, tmp_path, name):
+    framing, size = FILLS[name]
+    body = pattern(size)
+    feed(origin, "/a", body, framing, piece=512 * KIB if framing == "chunked" else None)
+    ways = traced(node, origin, tmp_path, "/a", 1, body, warm=False)
+    into, out = ways.moved("splice", "origin", "pipe"), ways.moved("splice", "pipe", "body")
+    copied_in = ways.moved("recvfrom", "origin")
+    assert into == out and into >= size - READ_ALONG, (into, out)
+    assert copied_in <= READ_ALONG + 2 * KIB
+    # An unknown length begins in memory, so its first bytes leave from there.
+    assert ways.moved("sendfile", "client", "body") >= size - READ_ALONG
+    assert ways.copied() <= 3 * READ_ALONG + 8 * KIB  # in, to the file, to the client
+    until_hit(node, "/a", body)
+
+
+@pytest.mark.parametrize("name", FILLS)
+def test_a_relay(origin, node, tmp_path, name):
+    framing, size = FILLS[name]
+    body = pattern(size)
+    feed(origin, "/a", body, framing, {"Cache-Control": "no-store"}, piece=512 * KIB if framing == "chunked" else None)
+    ways = traced(node, origin, tmp_path, "/a", 1, body, warm=False)
+    into, out = ways.moved("splice", "origin", "pipe"), ways.moved("splice", "pipe", "client")
+    assert into == out and into >= size - READ_ALONG, (into, out)
+    assert ways.copied() <= 2 * READ_ALONG + 8 * KIB
+    assert not ways.of("sendfile") and not ways.of("splice", "pipe", "body")
+
+
+def test_no_body_is_read_by_a_thread(origin, node, tmp_path):
+    """A fill that is followed at once: its bytes are in the page cache, the thread pool has nothing to do."""
+    body = pattern(3 * MIB)
+    origin.page("/a", body, FRESH)
+    ways = traced(node, origin, tmp_path, "/a", 1, body, warm=False)
+    assert not [c for c in ways.calls if c.thread != ways.main and c.name in ("pread64", "read", "openat")], \
+        [c for c in ways.calls if c.thread != ways.main]

@@ -221,14 +221,14 @@ struct format_journal {
 static_assert(sizeof(struct format_journal) == 32, "journal");
 
 struct format_purge {
-	uint64_t checksum; /* XXH3 of what follows */
-	uint64_t sequence; /* the purge clock's number; the scopes of one purge share it */
-	uint64_t hash;
+	uint64_t checksum;	  /* XXH3 of what follows */
+	uint64_t sequence;	  /* the purge clock's number; the scopes of one purge share it */
+	uint64_t hash, site_hash; /* of the scope; site_hash 0: not told */
 	int64_t wall_ms;
 	uint8_t kind; /* enum cache_scope_kind */
 	uint8_t soft;
 	uint8_t reserved[6];
 };
-static_assert(sizeof(struct format_purge) == 40, "purge");
+static_assert(sizeof(struct format_purge) == 48, "purge");
 
 #endif

@@ -100,6 +100,7 @@ static void decode_key(const uint8_t p[OBJECT_KEY_BYTES], struct cache_key *out)
 {
 	uint64_t secondary;
 
+	*out = (struct cache_key){ 0 };
 	memcpy(out->primary, p, 16);
 	memcpy(&secondary, p + 16, 8);
 	out->secondary = __builtin_bswap64(secondary);

@@ -233,7 +233,7 @@ static int write_all(int fd, const void *p, size_t n, uint64_t offset)
 	return 0;
 }
 
-static void seal(struct format_purge *purges, size_t count)
+void journal_seal(struct format_purge *purges, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
 		purges[i].checksum = purge_checksum(&purges[i]);
@@ -245,7 +245,7 @@ static int write_new(int fd, const uint64_t store_id[2], const struct journal_se
 	int r;
 
 	head_encode(store_id, &head);
-	seal(set->purges, set->count);
+	journal_seal(set->purges, set->count);
 	r = write_all(fd, &head, sizeof(head), 0);
 	if (r == 0)
 		r = write_all(fd, set->purges, set->count * sizeof(*set->purges), sizeof(head));
@@ -284,12 +284,10 @@ int journal_open(int dir_fd, struct journal *out)
 	return 0;
 }
 
-int journal_append(struct journal *j, struct format_purge *purges, size_t count)
+int journal_append(struct journal *j, const struct format_purge *purges, size_t count)
 {
-	int r;
+	int r = write_all(j->fd, purges, count * sizeof(*purges), j->bytes);
 
-	seal(purges, count);
-	r = write_all(j->fd, purges, count * sizeof(*purges), j->bytes);
 	if (r == 0 && fdatasync(j->fd) != 0)
 		r = -errno;
 	if (r == 0)

@@ -44,8 +44,10 @@ struct journal {
 	uint64_t bytes;
 };
 int journal_open(int dir_fd, struct journal *out) NODISCARD;
-/* Seals, appends and syncs. 0, or a negative errno: it may or may not be there. */
-int journal_append(struct journal *j, struct format_purge *purges, size_t count) NODISCARD;
+/* Checksums: before they are appended to any number of journals. */
+void journal_seal(struct format_purge *purges, size_t count);
+/* Appends and syncs. 0, or a negative errno: it may or may not be there. */
+int journal_append(struct journal *j, const struct format_purge *purges, size_t count) NODISCARD;
 /* Loads, folds and rewrites it while it is open. */
 int journal_compact(struct journal *j, int dir_fd, const uint64_t store_id[2]) NODISCARD;
 void journal_close(struct journal *j);

@@ -1,0 +1,558 @@
+/*
+ * The keeper: opens the stores, then steers. A tick (the beat that says «the keeper is here»), the workers' hint and
+ * the ends of jobs call the pumps of the other files; a pump starts what is due and never waits.
+ *
+ * A keeper may die at any time, and another one takes over with the same shared memory: segments on offer, claims under
+ * way and bytes drawn are found there, all else on the disk.
+ *
+ * Claims come to the keeper by the ring; those that the ring lost are found by looking at all of them once a second.
+ */
+#include "cache/keeper.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cache/keeper_store.h"
+#include "cache/purge_clock.h"
+#include "edge/base/log.h"
+
+enum { KEEPER_RENEWALS_TICKS = 60000 / KEEPER_TICK_MS, KEEPER_CLOSE_PASSES = 16 };
+
+/* --- claims --------------------------------------------------------------------------------------------- */
+
+static bool is_handled(const struct keeper *k, uint32_t slot)
+{
+	return k->handled[slot / 64] >> slot % 64 & 1;
+}
+
+static void set_handled(struct keeper *k, uint32_t slot, bool handled)
+{
+	uint64_t bit = (uint64_t)1 << slot % 64;
+
+	k->handled[slot / 64] = handled ? k->handled[slot / 64] | bit : k->handled[slot / 64] & ~bit;
+}
+
+void keeper_claim_ended(struct keeper *k, uint32_t slot)
+{
+	struct claim_view v;
+
+	set_handled(k, slot, false);
+	if (claim_view(k->shared, slot, &v) != 0 || v.state == CLAIM_DONE)
+		return;
+	/* -EBUSY: somebody still reads through it; it is looked at again in a second. */
+	(void)!claim_free(k->shared, slot);
+}
+
+static void claim_done_found(struct keeper_store *ks, uint32_t slot)
+{
+	set_handled(ks->keeper, slot, true);
+	commit_claim(ks, slot);
+	if (!ks->usable)
+		commit_refuse_all(ks);
+}
+
+static void consider(struct keeper *k, uint32_t slot)
+{
+	struct claim_view v;
+
+	if (is_handled(k, slot) || claim_view(k->shared, slot, &v) != 0)
+		return;
+	CHECK(v.store < k->store_count || v.state == CLAIM_FAILED);
+	switch (v.state) {
+	case CLAIM_DONE:
+		claim_done_found(&k->stores[v.store], slot);
+		return;
+	case CLAIM_FAILED:
+		if (v.chunks_begun != 0 && v.kind == CLAIM_FILL && v.store < k->store_count) {
+			set_handled(k, slot, true);
+			evict_failed_claim(&k->stores[v.store], slot, v.object_id, v.chunks_begun);
+			return;
+		}
+		(void)!claim_free(k->shared, slot);
+		return;
+	case CLAIM_COMMITTED:
+		(void)!claim_free(k->shared, slot);
+		return;
+	case CLAIM_FREE:
+	case CLAIM_FILLING:
+		return;
+	}
+}
+
+static void scan_claims(struct keeper *k)
+{
+	for (int slot = claim_next(k->shared, 0); slot >= 0;
+	     slot = claim_next(k->shared, (uint32_t)slot + 1))
+		consider(k, (uint32_t)slot);
+}
+
+static void drain_ring(struct keeper *k)
+{
+	bool scan = false;
+	int r;
+
+	while ((r = shared_ring_take(k->shared, &k->ring_cursor)) != -EAGAIN) {
+		if (r >= 0)
+			consider(k, (uint32_t)r);
+		else
+			scan = true;
+	}
+	if (scan)
+		scan_claims(k);
+}
+
+/* --- stores ----------------------------------------------------------------------------------------------- */
+
+const char *keeper_store_path(const struct keeper_store *ks, char *out, size_t n)
+{
+	char link[48];
+	ssize_t got;
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", ks->dir_fd);
+	got = readlink(link, out, n - 1);
+	out[got < 0 ? 0 : got] = '\0';
+	return out;
+}
+
+void keeper_store_failed(struct keeper_store *ks, enum shared_reason reason, int error)
+{
+	char path[256];
+
+	shared_store_fail(ks->shared, ks->number, reason, error);
+	if (!ks->usable)
+		return;
+	log_error("store_failed", "store=%s path=%s state=\"%s\" error=\"%s\"", ks->st->name,
+		  keeper_store_path(ks, path, sizeof(path)), shared_store_state_text(ks->st),
+		  strerror(error < 0 ? -error : error));
+	/* An index is made anew, once a minute at most: what damages it faster than that is the disk. */
+	if (reason == REASON_INDEX && ks->renewals_since >= KEEPER_RENEWALS_TICKS &&
+	    !ks->keeper->closing) {
+		ks->renewals_since = 0;
+		recover_index(ks);
+		return;
+	}
+	ks->usable = false;
+	commit_refuse_all(ks);
+	if (reason == REASON_LOG || reason == REASON_SYNC || reason == REASON_WRITE)
+		recover_note(ks, RECOVER_SUSPECT);
+}
+
+/* A worker found it bad. */
+static void notice_failure(struct keeper_store *ks)
+{
+	if (!ks->usable || recover_rebuilding(ks) ||
+	    atomic_load_explicit(&ks->st->state, memory_order_acquire) != STORE_FAILED)
+		return;
+	keeper_store_failed(ks, (enum shared_reason)atomic_load(&ks->st->reason),
+			    atomic_load(&ks->st->error));
+}
+
+static bool is_busy(const struct keeper_store *ks)
+{
+	return ks->usable && (ks->evict != NULL || ks->no_room_for_segment ||
+			      atomic_load_explicit(&ks->st->wanted_bytes, memory_order_relaxed) != 0 ||
+			      atomic_load_explicit(&ks->st->unsynced_bytes, memory_order_relaxed) >
+				      (int64_t)(ks->st->unsynced_limit_bytes / 8));
+}
+
+static void pump_store(struct keeper_store *ks)
+{
+	notice_failure(ks);
+	if (!ks->usable)
+		return;
+	segments_pump(ks);
+	commit_pump(ks);
+	sync_tick(ks);
+	evict_pump(ks);
+}
+
+static void pump(struct keeper *k)
+{
+	bool busy = false;
+
+	for (unsigned i = 0; i < k->store_count; i++) {
+		pump_store(&k->stores[i]);
+		busy = busy || is_busy(&k->stores[i]);
+	}
+	if (busy)
+		timer_set(&k->pulse, KEEPER_PULSE_MS);
+}
+
+static void on_pulse(struct timer *t)
+{
+	struct keeper *k = CONTAINER_OF(t, struct keeper, pulse);
+
+	CHECK_MAGIC(k, KEEPER_MAGIC);
+	pump(k);
+}
+
+static void on_hint(struct watch *w, unsigned events)
+{
+	struct keeper *k = CONTAINER_OF(w, struct keeper, hint);
+
+	(void)events;
+	CHECK_MAGIC(k, KEEPER_MAGIC);
+	shared_keeper_woken(k->shared);
+	drain_ring(k);
+	purges_pump(k, false);
+	pump(k);
+}
+
+static void tick_store(struct keeper_store *ks)
+{
+	if (!ks->usable)
+		return;
+	ks->ticks_since_sync++;
+	ks->renewals_since++;
+	if (ks->commit_pause != 0)
+		ks->commit_pause--;
+	account_tick(ks);
+	if (ks->keeper->ticks % KEEPER_SCAN_TICKS == 0)
+		segments_seal(ks);
+	if (ks->keeper->ticks == KEEPER_SETTLED_TICKS)
+		recover_note(ks, RECOVER_SETTLED);
+}
+
+static void on_tick(struct timer *t)
+{
+	struct keeper *k = CONTAINER_OF(t, struct keeper, tick);
+
+	CHECK_MAGIC(k, KEEPER_MAGIC);
+	timer_set(&k->tick, KEEPER_TICK_MS);
+	k->ticks++;
+	shared_keeper_beat(k->shared);
+	drain_ring(k);
+	if (k->ticks % KEEPER_SCAN_TICKS == 0)
+		scan_claims(k);
+	purges_pump(k, false);
+	for (unsigned i = 0; i < k->store_count; i++)
+		tick_store(&k->stores[i]);
+	pump(k);
+}
+
+/* --- opening -------------------------------------------------------------------------------------------------- */
+
+static int open_lanes(struct keeper_store *ks)
+{
+	struct loop *l = ks->keeper->loop;
+	int r = lane_open(l, &ks->commit_lane);
+
+	if (r == 0)
+		r = lane_open(l, &ks->slow_lane);
+	if (r == 0)
+		r = lane_open(l, &ks->journal_lane);
+	return r;
+}
+
+static int init_store(struct keeper *k, unsigned number)
+{
+	struct keeper_store *ks = &k->stores[number];
+
+	ks->magic = KEEPER_STORE_MAGIC;
+	ks->keeper = k;
+	ks->number = number;
+	ks->dir_fd = k->conf.stores[number].dir_fd;
+	ks->shared = k->shared;
+	ks->st = &k->shared->stores[number];
+	ks->renewals_since = KEEPER_RENEWALS_TICKS;
+	ks->waiting = malloc(SHARED_CLAIMS * sizeof(*ks->waiting));
+	if (ks->waiting == NULL)
+		return -ENOMEM;
+	return open_lanes(ks);
+}
+
+static bool left_failed(const struct keeper_store *ks)
+{
+	return atomic_load_explicit(&ks->st->state, memory_order_acquire) == STORE_FAILED &&
+	       atomic_load(&ks->st->reason) != REASON_INDEX;
+}
+
+static void open_super(struct keeper_store *ks)
+{
+	int r;
+
+	/* What an earlier keeper of this node gave up stays given up until the node starts anew. */
+	if (left_failed(ks))
+		return;
+	r = recover_super(ks);
+	if (r != 0) {
+		shared_store_fail(ks->shared, ks->number,
+				  r == -EPROTONOSUPPORT ? REASON_FORMAT : REASON_OPEN, r);
+		return;
+	}
+	ks->usable = true;
+}
+
+/* Object ids of this node are above all that its stores hold. A keeper that takes over goes on in its
+ * predecessor's epoch. */
+static void begin_epoch(struct keeper *k)
+{
+	uint64_t next = atomic_load_explicit(&k->shared->next_object_id, memory_order_relaxed);
+	uint64_t epoch = next >> FORMAT_EPOCH_SHIFT, newest = 0;
+
+	for (unsigned i = 0; i < k->store_count; i++)
+		if (k->stores[i].usable && k->stores[i].super.epoch > newest)
+			newest = k->stores[i].super.epoch;
+	if (next == 0 || newest > epoch)
+		epoch = newest + 1;
+	for (unsigned i = 0; i < k->store_count; i++) {
+		struct keeper_store *ks = &k->stores[i];
+		int r = ks->usable ? recover_epoch(ks, epoch) : 0;
+
+		if (r != 0)
+			keeper_store_failed(ks, REASON_OPEN, r);
+	}
+	if (epoch > next >> FORMAT_EPOCH_SHIFT)
+		atomic_store_explicit(&k->shared->next_object_id, epoch << FORMAT_EPOCH_SHIFT | 1,
+				      memory_order_release);
+}
+
+static void open_store(struct keeper_store *ks, bool all_lost)
+{
+	int r = recover_store(ks, all_lost);
+
+	if (all_lost)
+		log_warn("journal_lost",
+			 "store=%s what=\"its objects can't be trusted and are dropped\"",
+			 ks->st->name);
+	if (r != 0) {
+		keeper_store_failed(ks, r == -EBADMSG ? REASON_INDEX : REASON_OPEN, r);
+		return;
+	}
+	r = segments_make_now(ks);
+	if (r != 0)
+		keeper_store_failed(ks, REASON_LOG, r);
+	evict_pump(ks);
+}
+
+static void open_stores(struct keeper *k)
+{
+	unsigned lost;
+
+	for (unsigned i = 0; i < k->store_count; i++)
+		open_super(&k->stores[i]);
+	begin_epoch(k);
+	lost = purges_replay(k);
+	for (unsigned i = 0; i < k->store_count; i++)
+		if (k->stores[i].usable)
+			open_store(&k->stores[i], lost >> i & 1);
+}
+
+static int open_timers(struct keeper *k)
+{
+	int r = timer_open(&k->tick, k->loop, on_tick);
+
+	if (r == 0)
+		r = timer_open(&k->pulse, k->loop, on_pulse);
+	if (r == 0)
+		r = watch_open(&k->hint, k->loop, k->shared->keeper_eventfd, on_hint);
+	if (r != 0)
+		return r;
+	watch_want(&k->hint, WATCH_READ);
+	timer_set(&k->tick, KEEPER_TICK_MS);
+	return 0;
+}
+
+static int open_keeper(struct keeper *k)
+{
+	int r = 0;
+
+	k->handled = calloc(SHARED_CLAIMS / 64, sizeof(*k->handled));
+	if (k->handled == NULL)
+		return -ENOMEM;
+	for (unsigned i = 0; i < k->store_count && r == 0; i++)
+		r = init_store(k, i);
+	if (r == 0)
+		r = cache_attach_keeper(k->shared, &k->conf, k->loop, &k->cache);
+	if (r != 0)
+		return r;
+	open_stores(k);
+	r = purges_open(k);
+	return r == 0 ? open_timers(k) : r;
+}
+
+static void free_store(struct keeper_store *ks)
+{
+	lane_close(&ks->commit_lane);
+	lane_close(&ks->slow_lane);
+	lane_close(&ks->journal_lane);
+	for (uint32_t id = ks->lowest_id; id != 0 && id < ks->next_id; id++)
+		segment_drop(ks, id);
+	index_close(&ks->index);
+	journal_close(&ks->journal);
+	chunk_list_fini(&ks->unsynced_chunks);
+	free(ks->waiting);
+}
+
+static void free_keeper(struct keeper *k)
+{
+	timer_close(&k->tick);
+	timer_close(&k->pulse);
+	watch_close(&k->hint);
+	for (unsigned i = 0; i < k->store_count; i++)
+		if (k->cache != NULL)
+			cache_lend_index(k->cache, i, NULL);
+	for (unsigned i = 0; i < k->store_count; i++)
+		free_store(&k->stores[i]);
+	purges_close(k);
+	if (k->cache != NULL)
+		cache_detach(k->cache);
+	free(k->handled);
+	k->magic = 0;
+	free(k);
+}
+
+int keeper_open(struct cache_shared *s, const struct cache_conf *conf, struct loop *l,
+		struct keeper **out)
+{
+	struct keeper *k = calloc(1, sizeof(*k));
+	int r;
+
+	if (k == NULL)
+		return -ENOMEM;
+	k->magic = KEEPER_MAGIC;
+	k->shared = s;
+	k->loop = l;
+	k->conf = *conf;
+	k->store_count = conf->store_count;
+	for (unsigned i = 0; i < k->store_count; i++)
+		k->stores[i].journal.fd = -1;
+	r = open_keeper(k);
+	if (r != 0) {
+		free_keeper(k);
+		return r;
+	}
+	shared_keeper_beat(s);
+	scan_claims(k);
+	purges_pump(k, true);
+	pump(k);
+	*out = k;
+	return 0;
+}
+
+/* --- closing ---------------------------------------------------------------------------------------------------- */
+
+static void finish_lanes(struct keeper *k)
+{
+	for (unsigned i = 0; i < k->store_count; i++) {
+		lane_finish(k->stores[i].commit_lane);
+		lane_finish(k->stores[i].slow_lane);
+		lane_finish(k->stores[i].journal_lane);
+	}
+}
+
+static bool is_under_way(const struct keeper *k)
+{
+	for (unsigned i = 0; i < k->store_count; i++) {
+		const struct keeper_store *ks = &k->stores[i];
+
+		if (ks->batch != NULL || ks->evict != NULL || ks->rebuild != NULL ||
+		    ks->sync != NULL || ks->being_made != 0 || (ks->usable && ks->waiting_count != 0))
+			return true;
+	}
+	return purges_busy(k);
+}
+
+/* Fills that workers go on with may leave chunk files: the next start is to look for them. */
+static bool is_filling(const struct keeper_store *ks)
+{
+	struct cache_shared *s = ks->shared;
+
+	for (int slot = claim_next(s, 0); slot >= 0; slot = claim_next(s, (uint32_t)slot + 1)) {
+		struct shared_claim *c = &s->claims[slot];
+
+		if (atomic_load_explicit(&c->store, memory_order_relaxed) == ks->number &&
+		    atomic_load_explicit(&c->chunks_begun, memory_order_relaxed) != 0 &&
+		    atomic_load_explicit(&c->state, memory_order_acquire) != CLAIM_COMMITTED)
+			return true;
+	}
+	return false;
+}
+
+static void close_store(struct keeper_store *ks)
+{
+	bool complete = atomic_load(&ks->st->state) == STORE_OPEN;
+	int r;
+
+	if (!ks->usable)
+		return;
+	segments_close_all(ks);
+	r = sync_now(ks);
+	if (r == 0)
+		r = index_sync(ks->index);
+	/* Unless a rebuild is unfinished: the next start goes on as after a death. */
+	if (r == 0 && complete && !is_filling(ks))
+		r = recover_clean(ks);
+	if (r != 0)
+		log_error("store_close", "store=%s error=\"%s\"", ks->st->name, strerror(-r));
+	if (shared_store_in_service(ks->shared, ks->number))
+		atomic_store_explicit(&ks->st->state, STORE_OUT, memory_order_release);
+}
+
+void keeper_close(struct keeper *k)
+{
+	CHECK_MAGIC(k, KEEPER_MAGIC);
+	drain_ring(k);
+	scan_claims(k);
+	k->closing = true;
+	for (unsigned pass = 0; pass < KEEPER_CLOSE_PASSES; pass++) {
+		for (unsigned i = 0; i < k->store_count; i++) {
+			k->stores[i].commit_pause = 0;
+			commit_pump(&k->stores[i]);
+		}
+		finish_lanes(k);
+		if (!is_under_way(k))
+			break;
+	}
+	for (unsigned i = 0; i < k->store_count; i++)
+		close_store(&k->stores[i]);
+	shared_keeper_gone(k->shared);
+	free_keeper(k);
+}
+
+/* --- calls ---------------------------------------------------------------------------------------------------------- */
+
+void keeper_worker_died(struct keeper *k, unsigned slot, int pid)
+{
+	bool successor;
+
+	CHECK_MAGIC(k, KEEPER_MAGIC);
+	CHECK(slot < SHARED_WORKERS);
+	shared_worker_gone(k->shared, slot, pid);
+	claim_sweep_worker(k->shared, slot);
+	successor = atomic_load_explicit(&k->shared->workers[slot].pid, memory_order_seq_cst) != 0;
+	/* What is in the slot's name now may be its successor's, who swept when it came. */
+	if (!successor)
+		purge_mailbox_sweep(k->shared, slot);
+	for (unsigned i = 0; i < k->store_count; i++) {
+		atomic_store_explicit(&k->shared->stores[i].dead_open_bytes[slot], 0,
+				      memory_order_relaxed);
+		if (k->stores[i].lent != NULL)
+			index_check_readers(k->stores[i].lent);
+	}
+	drain_ring(k);
+	pump(k);
+}
+
+int keeper_records(struct keeper *k, const uint8_t primary[16], keeper_record_fn *fn, void *arg)
+{
+	int total = 0;
+
+	CHECK_MAGIC(k, KEEPER_MAGIC);
+	for (unsigned i = 0; i < k->store_count; i++) {
+		int r = k->stores[i].lent == NULL ? 0 : index_each(k->stores[i].lent, primary, fn, arg);
+
+		if (r < 0)
+			return r;
+		total += r;
+	}
+	return total;
+}
+
+struct cache *keeper_cache(struct keeper *k)
+{
+	return k->cache;
+}

@@ -1,0 +1,349 @@
+/*
+ * Purges on the keeper's side: journal in every store, synced → cells → clock → answer.
+ *
+ * Those that come while a sync is under way wait and share the next one. Each has its own number; scopes of one
+ * purge share it.
+ *
+ * A store whose journal can't be written goes out of service; the purge holds as long as one journal has it, since
+ * at the next start every store learns from all journals. If none has it, the purge failed and nothing is raised.
+ */
+#include "cache/keeper_store.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cache/purge_clock.h"
+#include "edge/base/log.h"
+
+enum { PURGE_SCOPES_MAX = 10000, PURGE_GROUP_MAX = 100000 };
+
+struct ask {
+	struct list link;
+	keeper_purge_fn *done; /* NULL: a mailbox's */
+	void *arg;
+	struct shared_mailbox *mailbox;
+	bool soft;
+	uint64_t sequence;
+	unsigned count;
+	struct cache_scope scopes[];
+};
+
+struct append {
+	struct job job;
+	struct purges *purges;
+	struct keeper_store *ks;
+	int error;
+	uint64_t journal_bytes;
+};
+
+struct purges {
+	struct keeper *keeper;
+	struct list waiting, group;
+	uint64_t last_number; /* given out */
+	uint32_t mailbox_cursor;
+	struct format_purge *records; /* of the group under way */
+	unsigned record_count;
+	struct append appends[SHARED_STORES];
+	unsigned pending, written;
+};
+
+static void start_group(struct purges *p);
+
+/* --- asking ------------------------------------------------------------------------------------------- */
+
+static int enqueue(struct purges *p, const struct cache_scope *scopes, unsigned count,
+		   const struct ask *proto)
+{
+	struct ask *a = malloc(sizeof(*a) + count * sizeof(*scopes));
+
+	if (a == NULL)
+		return -ENOMEM;
+	*a = *proto;
+	a->count = count;
+	memcpy(a->scopes, scopes, count * sizeof(*scopes));
+	list_append(&p->waiting, &a->link);
+	return 0;
+}
+
+static bool any_usable(const struct keeper *k)
+{
+	for (unsigned i = 0; i < k->store_count; i++)
+		if (k->stores[i].usable)
+			return true;
+	return false;
+}
+
+int keeper_purge(struct keeper *k, const struct cache_scope *scopes, unsigned count, bool soft,
+		 keeper_purge_fn *done, void *arg)
+{
+	const struct ask proto = { .done = done, .arg = arg, .soft = soft };
+	int r;
+
+	CHECK_MAGIC(k, KEEPER_MAGIC);
+	if (count == 0 || count > PURGE_SCOPES_MAX)
+		return -EINVAL;
+	if (!any_usable(k))
+		return -EIO;
+	r = enqueue(k->purges, scopes, count, &proto);
+	if (r == 0)
+		start_group(k->purges);
+	return r;
+}
+
+void purges_pump(struct keeper *k, bool restart)
+{
+	struct purges *p = k->purges;
+	struct shared_mailbox *m;
+
+	while ((m = purge_mailbox_take(k->shared, &p->mailbox_cursor, restart)) != NULL) {
+		unsigned count = m->count <= SHARED_SCOPES ? m->count : SHARED_SCOPES;
+
+		const struct ask proto = { .mailbox = m, .soft = m->soft != 0 };
+
+		if (enqueue(p, m->scopes, count, &proto) != 0)
+			purge_mailbox_answer(k->shared, m, -ENOMEM, 0);
+	}
+	start_group(p);
+}
+
+/* --- a group ------------------------------------------------------------------------------------------- */
+
+static void answer(struct purges *p, struct ask *a, int result)
+{
+	list_remove(&a->link);
+	if (a->mailbox != NULL)
+		purge_mailbox_answer(p->keeper->shared, a->mailbox, result, a->sequence);
+	else
+		a->done(a->arg, result, a->sequence);
+	free(a);
+}
+
+static void raise_all(struct purges *p)
+{
+	struct cache_shared *s = p->keeper->shared;
+	uint64_t newest = 0;
+
+	LIST_EACH (&p->group, at, following) {
+		struct ask *a = LIST_ENTRY(at, struct ask, link);
+
+		for (unsigned i = 0; i < a->count; i++)
+			purge_clock_raise(s, &a->scopes[i], a->soft, a->sequence);
+		newest = a->sequence;
+	}
+	purge_clock_publish(s, newest);
+}
+
+static void end_group(struct purges *p)
+{
+	int result = p->written != 0 ? 0 : -EIO;
+
+	if (result == 0)
+		raise_all(p);
+	free(p->records);
+	p->records = NULL;
+	while (!list_empty(&p->group))
+		answer(p, LIST_ENTRY(p->group.next, struct ask, link), result);
+	start_group(p);
+}
+
+static void run_append(struct job *j)
+{
+	struct append *a = CONTAINER_OF(j, struct append, job);
+	struct keeper_store *ks = a->ks;
+
+	a->error = journal_append(&ks->journal, a->purges->records, a->purges->record_count);
+	if (a->error == 0 && ks->journal.bytes > JOURNAL_BYTES_MAX)
+		a->error = journal_compact(&ks->journal, ks->dir_fd, ks->super.id);
+	a->journal_bytes = ks->journal.bytes;
+}
+
+static void appended(struct job *j)
+{
+	struct append *a = CONTAINER_OF(j, struct append, job);
+	struct purges *p = a->purges;
+
+	if (a->error != 0)
+		keeper_store_failed(a->ks, REASON_JOURNAL, a->error);
+	else
+		account_set(a->ks, ACCOUNT_JOURNAL, a->journal_bytes);
+	p->written += a->error == 0;
+	if (--p->pending == 0)
+		end_group(p);
+}
+
+static void add_records(struct purges *p, struct ask *a)
+{
+	a->sequence = ++p->last_number;
+	for (unsigned i = 0; i < a->count; i++)
+		p->records[p->record_count++] = (struct format_purge){
+			.sequence = a->sequence,
+			.hash = a->scopes[i].hash,
+			.site_hash = a->scopes[i].site_hash,
+			.wall_ms = clock_wall().ms,
+			.kind = a->scopes[i].kind,
+			.soft = a->soft,
+		};
+}
+
+/* From waiting to the group, as many as fit. */
+static unsigned choose_group(struct purges *p)
+{
+	unsigned records = 0;
+
+	LIST_EACH (&p->waiting, at, following) {
+		struct ask *a = LIST_ENTRY(at, struct ask, link);
+
+		if (records + a->count > PURGE_GROUP_MAX)
+			break;
+		records += a->count;
+		list_remove(&a->link);
+		list_append(&p->group, &a->link);
+	}
+	return records;
+}
+
+static void fail_waiting(struct purges *p, int error)
+{
+	while (!list_empty(&p->waiting))
+		answer(p, LIST_ENTRY(p->waiting.next, struct ask, link), error);
+}
+
+static void append_everywhere(struct purges *p)
+{
+	p->written = 0;
+	p->pending = 1;
+	for (unsigned i = 0; i < p->keeper->store_count; i++) {
+		struct append *a = &p->appends[i];
+
+		a->purges = p;
+		a->ks = &p->keeper->stores[i];
+		if (!a->ks->usable)
+			continue;
+		p->pending++;
+		lane_submit(a->ks->journal_lane, &a->job, run_append, appended);
+	}
+	if (--p->pending == 0)
+		end_group(p);
+}
+
+static void start_group(struct purges *p)
+{
+	unsigned records;
+
+	if (p->pending != 0 || list_empty(&p->waiting))
+		return;
+	records = choose_group(p);
+	p->records = malloc(records * sizeof(*p->records));
+	p->record_count = 0;
+	if (p->records == NULL) {
+		fail_waiting(p, -ENOMEM);
+		while (!list_empty(&p->group))
+			answer(p, LIST_ENTRY(p->group.next, struct ask, link), -ENOMEM);
+		return;
+	}
+	LIST_EACH (&p->group, at, following)
+		add_records(p, LIST_ENTRY(at, struct ask, link));
+	journal_seal(p->records, p->record_count);
+	append_everywhere(p);
+}
+
+/* --- start and end -------------------------------------------------------------------------------------- */
+
+static void raise_set(struct cache_shared *s, const struct journal_set *set)
+{
+	for (size_t i = 0; i < set->count; i++) {
+		const struct format_purge *p = &set->purges[i];
+		struct cache_scope scope = { .hash = p->hash, .site_hash = p->site_hash, .kind = p->kind };
+
+		purge_clock_raise(s, &scope, p->soft, p->sequence);
+	}
+	purge_clock_publish(s, journal_set_newest(set));
+}
+
+struct loaded {
+	size_t count;
+	bool whole, lost;
+};
+
+static int load_store(struct keeper_store *ks, struct journal_set *all, struct loaded *out)
+{
+	size_t before = all->count;
+	int r = journal_load(ks->dir_fd, ks->super.id, all, &out->whole);
+
+	out->lost = r == -ENOENT || r == -EBADMSG;
+	out->count = all->count - before;
+	return out->lost ? 0 : r;
+}
+
+/* A journal that may say less than all of them together, or says the same with more words, is written anew. */
+static int mend_store(struct keeper_store *ks, const struct journal_set *all, const struct loaded *l)
+{
+	int r = 0;
+
+	if (l->lost || !l->whole || l->count != all->count || ks->keeper->store_count > 1)
+		r = journal_rewrite(ks->dir_fd, ks->super.id, all);
+	if (r == 0)
+		r = journal_open(ks->dir_fd, &ks->journal);
+	if (r == 0)
+		ks->accounts[ACCOUNT_JOURNAL] = ks->journal.bytes;
+	return r;
+}
+
+unsigned purges_replay(struct keeper *k)
+{
+	struct journal_set all = { 0 };
+	struct loaded loaded[SHARED_STORES] = { 0 };
+	unsigned lost = 0;
+
+	for (unsigned i = 0; i < k->store_count; i++) {
+		struct keeper_store *ks = &k->stores[i];
+		int r = ks->usable ? load_store(ks, &all, &loaded[i]) : 0;
+
+		if (r != 0)
+			keeper_store_failed(ks, REASON_JOURNAL, r);
+		if (loaded[i].lost)
+			lost |= 1u << i;
+	}
+	journal_set_fold(&all, JOURNAL_SCOPES);
+	raise_set(k->shared, &all);
+	for (unsigned i = 0; i < k->store_count; i++) {
+		struct keeper_store *ks = &k->stores[i];
+		int r = ks->usable ? mend_store(ks, &all, &loaded[i]) : 0;
+
+		if (r != 0)
+			keeper_store_failed(ks, REASON_JOURNAL, r);
+	}
+	journal_set_fini(&all);
+	return lost;
+}
+
+int purges_open(struct keeper *k)
+{
+	struct purges *p = calloc(1, sizeof(*p));
+
+	if (p == NULL)
+		return -ENOMEM;
+	p->keeper = k;
+	list_init(&p->waiting);
+	list_init(&p->group);
+	p->last_number = purge_clock_now(k->shared);
+	k->purges = p;
+	return 0;
+}
+
+bool purges_busy(const struct keeper *k)
+{
+	return k->purges->pending != 0;
+}
+
+void purges_close(struct keeper *k)
+{
+	if (k->purges == NULL)
+		return;
+	/* A group under way was finished with its lanes. */
+	CHECK(k->purges->pending == 0);
+	fail_waiting(k->purges, -EAGAIN);
+	free(k->purges);
+	k->purges = NULL;
+}

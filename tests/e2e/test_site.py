@@ -25,8 +25,8 @@ def copy_part_of_usr_share(to):
         folders.sort()
         for name in sorted(names):
             path = os.path.join(at, name)
-            # A listing is saved as index.html; names that aren't UTF-8 can't be told to curl.
-            if name.startswith("index.html") or os.path.islink(path) or not os.path.isfile(path):
+            # wget follows what is in pages, to wherever; names that aren't UTF-8 can't be told to curl.
+            if name.lower().endswith((".html", ".htm", ".xhtml", ".css")) or os.path.islink(path) or not os.path.isfile(path):
                 continue
             if os.path.getsize(path) <= FILE_BYTES and path.isprintable():
                 found.append(path)

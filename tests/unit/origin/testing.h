@@ -175,6 +175,20 @@ static inline void world_begin(struct world *w, const char *members)
 	assert_int_equal(pipe_pool_init(&w->pipes, 4), 0);
 }
 
+/* Another worker, with a pool of its own, in the same process and loop. */
+static inline void world_join(struct world *w, const struct world *first, unsigned slot)
+{
+	*w = (struct world){ .loop = first->loop, .shared = first->shared, .conf = first->conf };
+	assert_int_equal(origin_pool_new(w->shared, w->loop, slot, &w->pool), 0);
+	assert_int_equal(pipe_pool_init(&w->pipes, 4), 0);
+}
+
+static inline void world_leave(struct world *w)
+{
+	origin_pool_free(w->pool);
+	pipe_pool_fini(&w->pipes);
+}
+
 static inline void world_end(struct world *w)
 {
 	origin_pool_free(w->pool);
@@ -224,6 +238,9 @@ static inline int64_t owner_pull_socket(struct owner *o)
 			owner_keep(o, bytes, (size_t)n);
 		return n;
 	}
+	if (o->pipe == NULL)
+		o->pipe = pipe_take(&o->w->pipes);
+	assert_non_null(o->pipe);
 	int64_t n = fetch_body_splice(o->fetch, o->pipe->write_fd, 1 << 20);
 	for (int64_t left = n; left > 0;) {
 		ssize_t got = read(o->pipe->read_fd, bytes, sizeof(bytes));
@@ -306,8 +323,7 @@ static inline void owner_begin(struct owner *o, struct world *w, const struct fe
 	o->w = w;
 	ready_init(&o->wake, w->loop, owner_wake);
 	o->body = malloc(BODY_MAX);
-	o->pipe = pipe_take(&w->pipes);
-	assert_true(o->body != NULL && o->pipe != NULL);
+	assert_non_null(o->body);
 	r.conf = w->conf;
 	r.origin = &w->conf->origins[0];
 	if (r.start.n == 0)
@@ -352,19 +368,24 @@ static inline void stop_loop(struct timer *t)
 	loop_stop(t->loop);
 }
 
-/* Runs the loop until so many connections are idle: looks after each turn of a short timer. */
-static inline void run_until_idle(struct world *w, unsigned wanted)
+static inline void run_for_ms(struct world *w, uint64_t ms)
 {
 	struct timer t = { 0 };
-	unsigned idle, busy;
 
 	assert_int_equal(timer_open(&t, w->loop, stop_loop), 0);
-	for (origin_pool_counts(w->pool, &idle, &busy); idle != wanted;
-	     origin_pool_counts(w->pool, &idle, &busy)) {
-		timer_set(&t, 1);
-		loop_run(w->loop);
-	}
+	timer_set(&t, ms);
+	loop_run(w->loop);
 	timer_close(&t);
+}
+
+/* Runs the loop until so many connections are idle: looks every millisecond. */
+static inline void run_until_idle(struct world *w, unsigned wanted)
+{
+	unsigned idle, busy;
+
+	for (origin_pool_counts(w->pool, &idle, &busy); idle != wanted;
+	     origin_pool_counts(w->pool, &idle, &busy))
+		run_for_ms(w, 1);
 }
 
 #endif

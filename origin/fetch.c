@@ -10,6 +10,7 @@
 #include "origin/fetch.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -52,6 +53,8 @@ static const struct {
 static struct fetch *allocate(struct origin_pool *p);
 static void release(struct fetch *f);
 static int copy_request(struct fetch *f, const struct fetch_request *r);
+static struct view framing_line(const struct fetch_request *r, char *line, size_t line_bytes);
+static struct view join(struct arena *a, const struct view *parts, size_t count);
 static void let_go(struct fetch *f, enum fetch_state state);
 
 const char *fetch_error_type(enum fetch_error e)
@@ -236,18 +239,12 @@ static void release(struct fetch *f)
  * together now, so that an attempt copies nothing. Connection is left out: 1.1 persists by default. */
 static int copy_request(struct fetch *f, const struct fetch_request *r)
 {
-	int framing_bytes = 0;
-	char framing[64] = "";
+	char line[64];
+	struct view framing = framing_line(r, line, sizeof(line));
 
-	if (r->body == FRAMING_LENGTH)
-		framing_bytes = snprintf(framing, sizeof(framing), "Content-Length: %llu\r\n",
-					 (unsigned long long)r->body_bytes);
-	if (r->body == FRAMING_CHUNKED)
-		framing_bytes = snprintf(framing, sizeof(framing), "Transfer-Encoding: chunked\r\n");
-	f->prefix = arena_printf(&f->arena, "%.*sHost: ", VIEW_ARG(r->start));
+	f->prefix = join(&f->arena, (struct view[]){ r->start, VIEW("Host: ") }, 2);
 	f->host = arena_copy(&f->arena, r->host);
-	f->rest = arena_printf(&f->arena, "\r\n%.*s%.*s\r\n", framing_bytes, framing,
-			       VIEW_ARG(r->fields));
+	f->rest = join(&f->arena, (struct view[]){ VIEW("\r\n"), framing, r->fields, VIEW("\r\n") }, 4);
 	if (f->prefix.p == NULL || f->host.p == NULL || f->rest.p == NULL)
 		return -ENOMEM;
 	f->method = r->method;
@@ -256,6 +253,34 @@ static int copy_request(struct fetch *f, const struct fetch_request *r)
 	f->request_left = r->body == FRAMING_LENGTH ? r->body_bytes : 0;
 	f->request_given = r->body == FRAMING_NONE || (r->body == FRAMING_LENGTH && r->body_bytes == 0);
 	return 0;
+}
+
+static struct view framing_line(const struct fetch_request *r, char *line, size_t line_bytes)
+{
+	if (r->body == FRAMING_CHUNKED)
+		return VIEW("Transfer-Encoding: chunked\r\n");
+	if (r->body != FRAMING_LENGTH)
+		return view_of(line, 0);
+	int n = snprintf(line, line_bytes, "Content-Length: %" PRIu64 "\r\n", r->body_bytes);
+	return view_of(line, (size_t)n);
+}
+
+/* One string of all parts; p is NULL where the arena is exhausted. */
+static struct view join(struct arena *a, const struct view *parts, size_t count)
+{
+	size_t bytes = 0, at = 0;
+
+	for (size_t i = 0; i < count; i++)
+		bytes += parts[i].n;
+	char *p = arena_alloc(a, bytes);
+	if (p == NULL)
+		return (struct view){ 0 };
+	for (size_t i = 0; i < count; i++) {
+		if (parts[i].n > 0)
+			memcpy(p + at, parts[i].p, parts[i].n);
+		at += parts[i].n;
+	}
+	return view_of(p, bytes);
 }
 
 /* A wake that was posted before it was over. */

@@ -237,6 +237,16 @@ static int64_t pump(struct transfer *t, size_t room, enum step_result *out)
 	return n > 0;
 }
 
+/* As cache_fill_room; when all that may come is there, only the proof of the end is awaited. */
+static int64_t room_left(struct transfer *t)
+{
+	if (t->length >= 0 && cache_fill_ready(t->fill) == (uint64_t)t->length)
+		return 1;
+	if (cache_fill_ready(t->fill) > t->max_bytes)
+		return -EFBIG;
+	return cache_fill_room(t->fill, &t->m.ready);
+}
+
 static enum step_result step_pump(struct machine *m)
 {
 	struct transfer *t = of(m);
@@ -248,9 +258,9 @@ static enum step_result step_pump(struct machine *m)
 	if (t->state == HANDOVER)
 		return t->fetch == NULL ? ends(t, BROKEN) : hand_over(t);
 	while (cache_fill_ready(t->fill) - before < PUMP_BYTES) {
-		int64_t room = cache_fill_room(t->fill, &m->ready);
+		int64_t room = room_left(t);
 
-		if (room < 0 || cache_fill_ready(t->fill) >= t->max_bytes)
+		if (room < 0)
 			return hand_over(t);
 		if (room == 0) {
 			fetch_pause(t->fetch);

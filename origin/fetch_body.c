@@ -37,6 +37,8 @@ static enum fetch_body failed(struct fetch *f, enum fetch_error e);
 static enum fetch_body prove_end(struct fetch *f);
 static void wait_for_bytes(struct fetch *f);
 static uint64_t spliceable(const struct fetch *f);
+static int64_t splice_once(const struct fetch *f, int pipe_fd, size_t max);
+static bool holds_bytes(const struct fetch *f);
 static int64_t moved(struct fetch *f, int64_t n, size_t asked);
 static void took(struct fetch *f, uint64_t n);
 static bool readable(const struct fetch *f);
@@ -99,17 +101,18 @@ void fetch_body_took(struct fetch *f, size_t n)
 
 int64_t fetch_body_splice(struct fetch *f, int pipe_fd, size_t max)
 {
-	int fd = f->machine.watch.fd, waiting = 0;
-
 	if (f->state != FETCH_HEAD)
 		return -EPIPE;
 	CHECK(buffered(f->in) == 0);
 	if (max > spliceable(f))
 		max = spliceable(f);
-	ssize_t n = splice(fd, NULL, pipe_fd, NULL, max, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
-	if (n < 0 && errno == EAGAIN && ioctl(fd, FIONREAD, &waiting) == 0 && waiting > 0)
-		return -EXFULL;
-	return moved(f, n < 0 ? -errno : n, max);
+	int64_t n = splice_once(f, pipe_fd, max);
+	if (n == -EAGAIN && holds_bytes(f)) {
+		n = splice_once(f, pipe_fd, max); /* they may have come just now */
+		if (n == -EAGAIN)
+			return -EXFULL;
+	}
+	return moved(f, n, max);
 }
 
 int64_t fetch_body_read(struct fetch *f, void *p, size_t n)
@@ -279,6 +282,22 @@ static uint64_t spliceable(const struct fetch *f)
 	return f->response.framing == FRAMING_CHUNKED ? f->chunked.payload_left : INT64_MAX;
 }
 
+static int64_t splice_once(const struct fetch *f, int pipe_fd, size_t max)
+{
+	ssize_t n = splice(f->machine.watch.fd, NULL, pipe_fd, NULL, max,
+			   SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
+
+	return n < 0 ? -errno : n;
+}
+
+/* The socket does: a splice that says EAGAIN all the same means that the pipe is full. */
+static bool holds_bytes(const struct fetch *f)
+{
+	int waiting = 0;
+
+	return ioctl(f->machine.watch.fd, FIONREAD, &waiting) == 0 && waiting > 0;
+}
+
 /* The outcome of a splice or read: n bytes of «asked», 0 at the end, or a negative errno. */
 static int64_t moved(struct fetch *f, int64_t n, size_t asked)
 {
@@ -352,9 +371,11 @@ static int take_trailers(struct fetch *f, const char *p, size_t n)
 	}
 	if (view_starts(framing, VIEW("\r\n"))) /* the end of the payload before */
 		framing = view_skip(framing, 2);
-	const char *line_end = memchr(framing.p, '\n', framing.n);
-	CHECK(line_end != NULL);
-	framing = view_skip(framing, (size_t)(line_end + 1 - framing.p));
+	size_t line_bytes = 0; /* of the last chunk's line, whose end the parser has seen */
+	while (line_bytes < framing.n && framing.p[line_bytes] != '\n')
+		line_bytes++;
+	CHECK(line_bytes < framing.n);
+	framing = view_skip(framing, line_bytes + 1);
 	CHECK(framing.n >= 2);
 	framing.n -= 2;
 	if (framing.n == 0)

@@ -39,8 +39,7 @@ int64_t fetch_send(struct fetch *f, const void *p, size_t n)
 	if (n > room(b) - extra)
 		n = room(b) - extra;
 	if (chunked) {
-		char line[HTTP_CHUNK_LINE_MAX];
-		append(b, line, http_chunked_line(line, n));
+		b->end += http_chunked_line(b->bytes + b->end, n); /* there is room for the longest */
 		append(b, p, n);
 		append(b, "\r\n", 2);
 	} else {

@@ -100,7 +100,7 @@ static int add_host(struct purge_request *r, unsigned index, struct view text)
 		return fault(r, "hosts", index, "no site serves this host");
 	if (result == -ENOMEM)
 		return result;
-	if (result != 0 || t.authority.n != t.host.n)
+	if (result != 0 || t.host.n != text.n)
 		return fault(r, "hosts", index, "not a host name (without a port)");
 	return add(r, "hosts", index, cache_scope_host(t.site->name_hash, t.host));
 }

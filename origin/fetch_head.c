@@ -4,12 +4,15 @@
  * the buffer can be given back as soon as the bytes behind the head are taken, and a fetch that
  * waits for a slow body holds no buffer at all.
  *
- * The head must be whole first_byte after the request was sent, 1xx heads or not.
+ * The head must be whole first_byte after the request was sent, 1xx heads or not; and there may
+ * be only so many of those, since an origin that sends them without end would hold the loop.
  */
 #include <errno.h>
 #include <sys/socket.h>
 
 #include "origin/parts.h"
+
+enum { INTERIMS_MAX = 64 };
 
 enum parsed { PARSED_MORE, PARSED_SKIPPED, PARSED_INTERIM, PARSED_FINAL, PARSED_FAILED };
 
@@ -146,8 +149,12 @@ static enum parsed parse(struct fetch *f)
 
 static enum parsed interim(struct fetch *f)
 {
+	if (++f->interims > INTERIMS_MAX) {
+		fetch_fail(f, FETCH_PROTOCOL_ERROR);
+		return PARSED_FAILED;
+	}
 	if (f->wants_interim && keep_response(f) != 0) {
-		fetch_fail(f, FETCH_HEAD_TOO_LARGE); /* too many of them */
+		fetch_fail(f, FETCH_HEAD_TOO_LARGE);
 		return PARSED_FAILED;
 	}
 	f->in->begin += f->scan.head_bytes;

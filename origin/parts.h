@@ -78,8 +78,9 @@ struct fetch {
 	struct buffer *in; /* from in->begin on not yet used */
 	struct http_scan scan;
 	struct http_response response;
-	bool answered; /* a byte came */
-	bool dry;      /* the last read emptied the socket: wait for an event before the next */
+	unsigned interims; /* 1xx heads so far */
+	bool answered;	   /* a byte came */
+	bool dry;	   /* the last read emptied the socket: wait for an event before the next */
 
 	/* its body */
 	uint64_t left; /* with LENGTH */

@@ -135,7 +135,6 @@ struct origin_connection *pool_take(struct origin_pool *p, const struct conf_ser
 
 	while (s->idle_count > 0) {
 		struct origin_connection *c = LIST_ENTRY(s->idle.next, struct origin_connection, link);
-		CHECK_MAGIC(c, CONNECTION_MAGIC);
 		unlink_idle(c);
 		p->busy_count++;
 		if (c->idle_turn != loop_turn(p->loop) || quiet(c))
@@ -228,7 +227,6 @@ void pool_close(struct origin_pool *p, struct origin_connection **taken)
 	*taken = NULL;
 	if (c == NULL)
 		return;
-	CHECK_MAGIC(c, CONNECTION_MAGIC);
 	p->busy_count--;
 	close_connection(c, 0);
 }
@@ -238,7 +236,6 @@ void pool_idle_event(struct watch *w, unsigned events)
 	struct origin_connection *c = CONTAINER_OF(w, struct origin_connection, watch);
 
 	(void)events; /* an end, an error, or bytes that nobody asked for */
-	CHECK_MAGIC(c, CONNECTION_MAGIC);
 	unlink_idle(c);
 	close_connection(c, 0);
 }
@@ -247,7 +244,6 @@ static void on_idle_timeout(struct timer *t)
 {
 	struct origin_connection *c = CONTAINER_OF(t, struct origin_connection, timer);
 
-	CHECK_MAGIC(c, CONNECTION_MAGIC);
 	unlink_idle(c);
 	close_connection(c, 0);
 }
@@ -264,6 +260,7 @@ static void close_idle(struct origin_pool *p, struct pool_server *s)
 
 static void unlink_idle(struct origin_connection *c)
 {
+	CHECK_MAGIC(c, CONNECTION_MAGIC);
 	struct origin_pool *p = c->pool;
 	struct pool_server *s = &p->servers[c->server_slot];
 
@@ -283,6 +280,7 @@ static bool quiet(const struct origin_connection *c)
 
 static void close_connection(struct origin_connection *c, uint64_t except)
 {
+	CHECK_MAGIC(c, CONNECTION_MAGIC);
 	struct origin_pool *p = c->pool;
 
 	watch_close(&c->watch);

@@ -567,6 +567,26 @@ static void interim_heads_are_skipped_or_handed_over(void **state)
 	}
 }
 
+static void hints_for_ever(struct script *s)
+{
+	static const char hint[] = "HTTP/1.1 103 Early Hints\r\n\r\n";
+	int fd = hears_client(s);
+
+	hears_head(s, fd);
+	while (send(fd, hint, sizeof(hint) - 1, MSG_NOSIGNAL) > 0)
+		continue;
+	close(fd);
+}
+
+static void endless_interim_heads_fail(void **state)
+{
+	(void)state;
+	begin(hints_for_ever);
+	owner_get(&owner, &world);
+	assert_failed(FETCH_PROTOCOL_ERROR);
+	end();
+}
+
 static void hears_upload(struct script *s)
 {
 	int fd = hears_client(s);
@@ -845,6 +865,7 @@ int main(void)
 		cmocka_unit_test(bytes_on_an_idle_connection_close_it),
 		cmocka_unit_test(idle_connections_time_out),
 		cmocka_unit_test(interim_heads_are_skipped_or_handed_over),
+		cmocka_unit_test(endless_interim_heads_fail),
 		cmocka_unit_test(a_body_goes_with_the_head),
 		cmocka_unit_test(a_chunked_body_is_framed),
 		cmocka_unit_test(a_large_body_is_sent),

@@ -216,7 +216,7 @@ static void test_nothing_is_claimed_where_nothing_can_be_stored(void **state)
 	world_open(&w);
 	shared_keeper_gone(w.shared);
 	assert_int_equal(world_claim(&w, &key, &wait, &none), CACHE_CLAIM_PASS);
-	shared_keeper_beat(w.shared);
+	world_beat(&w);
 	atomic_store(&w.store->state, STORE_OUT);
 	assert_int_equal(world_claim(&w, &key, &wait, &none), CACHE_CLAIM_PASS);
 	atomic_store(&w.store->state, STORE_OPEN);
@@ -419,7 +419,7 @@ static void test_a_storm_with_kills_leaves_nothing(void **state)
 
 		await(&a);
 		await(&b);
-		shared_keeper_beat(w.shared);
+		world_beat(&w);
 		end(&a, true);
 		end(&b, true);
 		shared_worker_gone(w.shared, 1, a.pid);

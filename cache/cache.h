@@ -181,6 +181,7 @@ struct cache_claim;
 enum cache_claimed {
 	CACHE_CLAIM_OWNED,  /* fetch it; look into the index once more first */
 	CACHE_CLAIM_WAIT,   /* another fetches: wake follows when its state changes; look up again then */
+	CACHE_CLAIM_COMMIT, /* as WAIT, for a moment: it is whole and on its way into the index */
 	CACHE_CLAIM_PASS,   /* no room, or the stripe's mutex is busy: fetch without storing */
 };
 /* birth: the purge clock now. A claim in progress whose birth is older than a purge that names it is superseded first. */

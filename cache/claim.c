@@ -144,7 +144,9 @@ enum cache_claimed cache_claim_take(struct cache *c, const struct cache_key *key
 		wait_for(c, (uint32_t)(pending - s->claims), wait, wake);
 	unlock(s, w.stripe);
 	if (pending != NULL)
-		return CACHE_CLAIM_WAIT;
+		return atomic_load_explicit(&pending->state, memory_order_relaxed) == CLAIM_FILLING
+			       ? CACHE_CLAIM_WAIT
+			       : CACHE_CLAIM_COMMIT;
 	if (taken == NULL)
 		return CACHE_CLAIM_PASS;
 	*out = taken;

@@ -193,6 +193,8 @@ static bool only_if_cached(const struct request *r)
 static enum step_result pass(struct request *r)
 {
 	machine_no_deadline(&r->m);
+	if (r->claim != NULL)
+		cache_claim_drop(&r->claim);
 	r->waiting = false;
 	r->result = STATS_PASS;
 	return r->background ? request_goto(r, REQUEST_END) : request_goto(r, REQUEST_FETCH);
@@ -208,13 +210,14 @@ static enum step_result wait_over(struct request *r)
 	return request_goto(r, REQUEST_LOOK_UP);
 }
 
-static enum step_result wait(struct request *r)
+static enum step_result wait(struct request *r, bool collapsed)
 {
 	if (r->background || r->waits == WAITS_MAX) {
 		cache_wait_cancel(r->w->cache, &r->wait);
 		return pass(r);
 	}
-	r->waiting = r->collapsed = true;
+	r->waiting = true;
+	r->collapsed |= collapsed;
 	r->waits++;
 	machine_deadline(&r->m, r->cache.collapse_wait_ms);
 	return STEP_PARK;
@@ -226,10 +229,14 @@ static enum step_result take_claim(struct request *r)
 	struct cache_scope host = cache_scope_host(r->target.site->name_hash, r->target.host);
 
 	switch (cache_claim_take(r->w->cache, &r->key, site, host, &r->wait, &r->m.ready, &r->claim)) {
-	case CACHE_CLAIM_OWNED: /* a commit may have come between: look once more */
-		return request_goto(r, REQUEST_LOOK_UP);
+	case CACHE_CLAIM_OWNED:
+		if (r->rq->method != METHOD_GET)
+			break; /* nothing would be stored */
+		return request_goto(r, REQUEST_LOOK_UP); /* a commit may have come between */
 	case CACHE_CLAIM_WAIT:
-		return wait(r);
+		return wait(r, true);
+	case CACHE_CLAIM_COMMIT:
+		return wait(r, false);
 	case CACHE_CLAIM_PASS:
 		break;
 	}
@@ -247,7 +254,7 @@ enum step_result request_step_claim(struct machine *m)
 		return wait_over(r);
 	if (only_if_cached(r))
 		return request_error(r, 504, NULL, "not in the cache, and only-if-cached was asked for");
-	if (r->rq->method != METHOD_GET || cache_pass_known(r->w->cache, &pass_key))
+	if (cache_pass_known(r->w->cache, &pass_key))
 		return pass(r);
 	return take_claim(r);
 }

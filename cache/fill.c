@@ -348,7 +348,7 @@ static int append_chunks(struct cache_fill *f, const char *p, size_t n)
 	return 0;
 }
 
-/* Unknown length, and the stage is too small for it. */
+/* Unknown length, and the stage is too small for it. Where chunks can't be had, the stage stays: readers go on from it. */
 static int outgrow(struct cache_fill *f)
 {
 	size_t staged = (size_t)f->ready;
@@ -357,9 +357,14 @@ static int outgrow(struct cache_fill *f)
 	f->mode = MODE_CHUNKS;
 	f->ready = 0;
 	e = append_chunks(f, f->stage, staged);
+	if (e < 0) {
+		f->mode = MODE_STAGED;
+		f->ready = staged;
+		return e;
+	}
 	free(f->stage);
 	f->stage = NULL;
-	return e;
+	return 0;
 }
 
 static int append(struct cache_fill *f, const char *p, size_t n)

@@ -7,18 +7,22 @@
  *
  * Lifetime: running → complete | broken | handover. It frees itself once it is over and nobody follows.
  * handover: the store takes no more (full, slow, failed). When its follower has read all that is there, the
- * rest of the body is relayed to it from the socket, and what was filled is given up.
+ * rest of the body is relayed to it from the socket, and what was filled is given up. Bytes that the store
+ * refused in mid-piece lie in the pipe: it goes along («rest»), and the worker takes another.
  */
 #include "edge/transfer.h"
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "edge/answer.h"
+#include "edge/base/log.h"
 
 enum {
 	TRANSFER_MAGIC = 0x7472616e,
 	PUMP_BYTES = 1 << 20,	/* a turn's share of one transfer */
+	REFUSAL_QUIET_MS = 60000,
 	FOLLOW_BYTES = 1 << 20, /* and of one follower */
 };
 
@@ -31,6 +35,7 @@ struct transfer {
 	struct conf *conf;
 	struct fetch *fetch;
 	struct cache_fill *fill;
+	struct pipe *rest;     /* with bytes that the store didn't take; NULL: none */
 	struct list followers; /* of struct request */
 	enum transfer_state state;
 	int64_t length;
@@ -60,6 +65,7 @@ static void free_if_done(struct transfer *t)
 	if (!t->over || !list_empty(&t->followers))
 		return;
 	cache_fill_unref(t->fill);
+	pipe_give(&w->pipes, &t->rest);
 	conf_unref(t->conf);
 	t->magic = 0;
 	w->transfer_count--;
@@ -150,8 +156,22 @@ static enum step_result broke_off(struct transfer *t)
 	return ends(t, BROKEN);
 }
 
-static enum step_result hand_over(struct transfer *t)
+/* A full or failing disk is the operator's business: told once a minute. */
+static void tell_refusal(struct worker *w, int error)
 {
+	struct mono now = clock_mono();
+
+	if (error == -EAGAIN || error == -EFBIG || error == -ECANCELED ||
+	    (w->refusal_told.ms != 0 && now.ms - w->refusal_told.ms < REFUSAL_QUIET_MS))
+		return;
+	w->refusal_told = now;
+	log_warn("store_refuses", "error=\"%s\" what=\"answers are relayed and not stored\"", strerror(-error));
+}
+
+/* error: why the store takes no more. */
+static enum step_result hand_over(struct transfer *t, int error)
+{
+	tell_refusal(t->w, error);
 	if (list_empty(&t->followers)) {
 		cache_fill_abort(t->fill);
 		return ends(t, BROKEN);
@@ -162,15 +182,15 @@ static enum step_result hand_over(struct transfer *t)
 	return STEP_PARK;
 }
 
+/* Bytes taken, or why the store takes no more: what it didn't take is still with the fetch. */
 static int64_t from_memory(struct transfer *t, struct view v, size_t room)
 {
+	uint64_t before = cache_fill_ready(t->fill);
 	size_t n = v.n < room ? v.n : room;
 	int e = cache_fill_write(t->fill, v.p, n);
 
-	if (e != 0)
-		return e;
-	fetch_body_took(t->fetch, n);
-	return (int64_t)n;
+	fetch_body_took(t->fetch, (size_t)(cache_fill_ready(t->fill) - before));
+	return e != 0 ? e : (int64_t)n;
 }
 
 /* Everything that the pipe holds goes into the fill: it is empty between turns. */
@@ -186,22 +206,36 @@ static int empty_pipe(struct transfer *t, struct pipe *p)
 	return 0;
 }
 
-/* >0 bytes; 0: none now; -ENODATA: ask the fetch; else the store failed (bytes are lost: no handover). */
+/* After an error of the store: the rest goes with the pipe to who follows. -ENOTRECOVERABLE: no other pipe is to be
+ * had, it is lost. */
+static int keep_rest(struct transfer *t, int error)
+{
+	struct worker *w = t->w;
+	struct pipe *other = pipe_take(&w->pipes);
+
+	if (other == NULL) {
+		if (pipe_drop(&w->pipes, w->fill_pipe) != 0)
+			w->fill_pipe->held_bytes = 0;
+		return -ENOTRECOVERABLE;
+	}
+	t->rest = w->fill_pipe;
+	w->fill_pipe = other;
+	return error;
+}
+
+/* >0 bytes; 0: none now; -ENODATA: ask the fetch; else as keep_rest. */
 static int64_t from_socket(struct transfer *t, size_t room)
 {
 	struct pipe *p = t->w->fill_pipe;
 	size_t most = room < p->capacity_bytes ? room : p->capacity_bytes;
 	int64_t n = fetch_body_splice(t->fetch, p->write_fd, most);
+	int e;
 
 	if (n <= 0)
 		return n < 0 ? -ENODATA : 0;
 	p->held_bytes = (size_t)n;
-	if (empty_pipe(t, p) != 0) {
-		if (pipe_drop(&t->w->pipes, p) != 0)
-			p->held_bytes = 0;
-		return -EIO;
-	}
-	return n;
+	e = empty_pipe(t, p);
+	return e == 0 ? n : keep_rest(t, e);
 }
 
 /* One piece of the body. Positive: go on. */
@@ -229,7 +263,7 @@ static int64_t pump(struct transfer *t, size_t room, enum step_result *out)
 		return 0;
 	}
 	if (n < 0)
-		*out = broke_off(t);
+		*out = n == -ENOTRECOVERABLE ? broke_off(t) : hand_over(t, (int)n);
 	else if (n == 0)
 		*out = STEP_PARK;
 	else
@@ -256,12 +290,12 @@ static enum step_result step_pump(struct machine *m)
 	if (list_empty(&t->followers) && t->abandon)
 		return broke_off(t);
 	if (t->state == HANDOVER)
-		return t->fetch == NULL ? ends(t, BROKEN) : hand_over(t);
+		return t->fetch == NULL ? ends(t, BROKEN) : hand_over(t, -EAGAIN);
 	while (cache_fill_ready(t->fill) - before < PUMP_BYTES) {
 		int64_t room = room_left(t);
 
 		if (room < 0)
-			return hand_over(t);
+			return hand_over(t, (int)room);
 		if (room == 0) {
 			fetch_pause(t->fetch);
 			r = STEP_PARK;
@@ -284,6 +318,8 @@ static enum step_result take_over(struct request *r)
 
 	r->fetch = t->fetch;
 	t->fetch = NULL;
+	r->pipe = t->rest;
+	t->rest = NULL;
 	cache_fill_abort(t->fill);
 	fetch_set_wake(r->fetch, &r->m.ready);
 	machine_wake(&t->m);

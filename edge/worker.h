@@ -27,6 +27,7 @@ struct worker {
 	struct origin_pool *origins;
 	struct pipe_pool pipes;
 	struct pipe *fill_pipe; /* from an origin's socket to a file; empty between turns */
+	struct mono refusal_told; /* when it was last logged that a store takes no more */
 	struct stats_worker *stats;
 	struct access_log *access;
 	struct list connections; /* of struct connection */

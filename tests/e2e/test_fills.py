@@ -238,7 +238,6 @@ def test_an_object_that_is_evicted_under_its_reader(origin, make_node):
     c, r = readers["/large"]
     c.read_body(r)
     assert large.startswith(r.body) and r.complete == (r.body == large)
-    assert len(r.body) >= CHUNK
     c.close()
     Leaks(node).after(origin)
     worker, = node.pids("worker")
@@ -566,7 +565,11 @@ def test_nothing_is_left_of_a_mixed_load(origin, make_node):
             target = f"/{kind}/{size}/{seed * 100 + i}"
             with node.connect() as c:
                 c.request("GET", target)
-                r = c.head()
+                try:
+                    r = c.head()
+                except ConnectionError:  # a reset may overtake what was sent before it
+                    assert kind == "breaks"
+                    continue
                 if kind == "leave":
                     c.reset()
                     continue

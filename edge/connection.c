@@ -315,7 +315,9 @@ static void connection_end(struct machine *m)
 	struct connection *c = of(m);
 	struct worker *w = c->w;
 
-	if (c->aborted) { /* a reset: the client must not take what it has for the whole */
+	/* A body that is cut short shows it by its length or its missing last chunk; only where our close is its end must it be a
+	 * reset, which also throws away what the client has not read yet. */
+	if (c->aborted && c->until_close) {
 		struct linger reset = { .l_onoff = 1, .l_linger = 0 };
 
 		setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));

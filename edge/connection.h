@@ -47,7 +47,7 @@ struct connection {
 	struct iovec pending[6];
 	int pending_first, pending_count;
 	char status_line[64], framing_lines[112], chunk_line[HTTP_CHUNK_LINE_MAX + 4];
-	bool chunked, chunk_open;
+	bool chunked, chunk_open, until_close; /* until_close: our close is the body's end */
 	uint64_t chunk_left; /* of the chunk whose size line was sent or is pending */
 	bool blocked;	     /* the socket was full; a write event is awaited */
 

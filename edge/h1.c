@@ -35,7 +35,7 @@ void h1_begin(struct connection *c)
 	c->continue_due = parsed && rq->expect_continue;
 	http_chunked_init(&c->body_chunks);
 	c->pending_first = c->pending_count = 0;
-	c->chunked = c->chunk_open = c->blocked = c->request_over = false;
+	c->chunked = c->chunk_open = c->until_close = c->blocked = c->request_over = false;
 	c->chunk_left = 0;
 	c->x.request = NULL;
 	c->x.sent_head = false;
@@ -179,7 +179,8 @@ static int framing_lines(struct connection *c, const struct answer *a)
 	int n = 0;
 
 	c->chunked = !a->no_body && a->length < 0 && http11;
-	if (!a->no_body && a->length < 0 && !http11)
+	c->until_close = !a->no_body && a->length < 0 && !http11;
+	if (c->until_close)
 		c->keep_alive = false;
 	if (a->length >= 0)
 		n = snprintf(at, left, "Content-Length: %lld\r\n", (long long)a->length);

@@ -196,6 +196,8 @@ static enum step_result pass(struct request *r)
 	if (r->claim != NULL)
 		cache_claim_drop(&r->claim);
 	r->waiting = false;
+	if (only_if_cached(r))
+		return request_error(r, 504, NULL, "not in the cache, and only-if-cached was asked for");
 	r->result = STATS_PASS;
 	return r->background ? request_goto(r, REQUEST_END) : request_goto(r, REQUEST_FETCH);
 }
@@ -212,7 +214,7 @@ static enum step_result wait_over(struct request *r)
 
 static enum step_result wait(struct request *r, bool collapsed)
 {
-	if (r->background || r->waits == WAITS_MAX) {
+	if (r->background || r->waits == WAITS_MAX || (collapsed && only_if_cached(r))) {
 		cache_wait_cancel(r->w->cache, &r->wait);
 		return pass(r);
 	}
@@ -230,7 +232,7 @@ static enum step_result take_claim(struct request *r)
 
 	switch (cache_claim_take(r->w->cache, &r->key, site, host, &r->wait, &r->m.ready, &r->claim)) {
 	case CACHE_CLAIM_OWNED:
-		if (r->rq->method != METHOD_GET)
+		if (r->rq->method != METHOD_GET || only_if_cached(r))
 			break; /* nothing would be stored */
 		return request_goto(r, REQUEST_LOOK_UP); /* a commit may have come between */
 	case CACHE_CLAIM_WAIT:
@@ -252,8 +254,6 @@ enum step_result request_step_claim(struct machine *m)
 		return request_goto(r, REQUEST_END);
 	if (r->waiting)
 		return wait_over(r);
-	if (only_if_cached(r))
-		return request_error(r, 504, NULL, "not in the cache, and only-if-cached was asked for");
 	if (cache_pass_known(r->w->cache, &pass_key))
 		return pass(r);
 	return take_claim(r);

@@ -24,11 +24,12 @@ struct admin_listener {
 static void on_listener(struct watch *watch, unsigned events)
 {
 	struct admin *a = CONTAINER_OF(watch, struct admin_listener, watch)->admin;
+	struct sock_addr peer = { .len = sizeof(peer.local) };
 	int fd;
 
 	(void)events;
 	CHECK_MAGIC(a, ADMIN_MAGIC);
-	while ((fd = accept4(watch->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
+	while ((fd = accept4(watch->fd, &peer.any, &peer.len, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
 		if (a->connection_count >= ADMIN_CONNECTIONS_MAX)
 			close(fd);
 		else

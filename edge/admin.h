@@ -16,7 +16,8 @@
 struct admin;
 
 /* keeper NULL: the stores could not be opened; what needs them answers 503. */
-int admin_new(const struct process *p, struct loop *l, struct keeper *keeper, struct admin **out) NODISCARD;
+int admin_new(const struct process *p, struct loop *l, struct keeper *keeper, struct admin **out)
+	NODISCARD;
 /* After the start and each reload. conf: a reference is taken; conf_fd: borrowed until the next call. */
 void admin_use(struct admin *a, struct conf *conf, int conf_fd);
 /* The outcome of a reload that a call asked for. */

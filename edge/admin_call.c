@@ -58,7 +58,8 @@ admin_call_fn *admin_route(enum http_method method, struct view path, const char
 
 /* --- answers ------------------------------------------------------------------------------------ */
 
-enum admin_progress admin_answer_text(struct admin_call *c, uint16_t status, const char *type, struct view text)
+enum admin_progress admin_answer_text(struct admin_call *c, uint16_t status, const char *type,
+				      struct view text)
 {
 	struct view copy = arena_copy(&c->arena, text);
 
@@ -88,7 +89,8 @@ enum admin_progress admin_answer(struct admin_call *c, struct cJSON *tree)
 	return answer_tree(c, 200, tree);
 }
 
-enum admin_progress admin_error(struct admin_call *c, uint16_t status, const char *pointer, const char *format, ...)
+enum admin_progress admin_error(struct admin_call *c, uint16_t status, const char *pointer,
+				const char *format, ...)
 {
 	cJSON *tree = cJSON_CreateObject(), *error = cJSON_AddObjectToObject(tree, "error");
 	char message[1024];
@@ -162,5 +164,6 @@ enum admin_progress admin_query_error(struct admin_call *c, int error, const cha
 	char pointer[64];
 
 	(void)snprintf(pointer, sizeof(pointer), "?%s", name);
-	return admin_error(c, 400, pointer, error == -ENOENT ? "is missing" : "is malformed or given twice");
+	return admin_error(c, 400, pointer,
+			   error == -ENOENT ? "is missing" : "is malformed or given twice");
 }

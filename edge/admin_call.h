@@ -59,12 +59,13 @@ admin_call_fn *admin_route(enum http_method method, struct view path, const char
 /* --- for call functions ------------------------------------------------------------------------- */
 
 /* {"error": {"pointer": …, "message": …}} */
-enum admin_progress admin_error(struct admin_call *c, uint16_t status, const char *pointer, const char *format, ...)
-	PRINTF_LIKE(4, 5);
+enum admin_progress admin_error(struct admin_call *c, uint16_t status, const char *pointer,
+				const char *format, ...) PRINTF_LIKE(4, 5);
 /* 200 with this tree (taken). */
 enum admin_progress admin_answer(struct admin_call *c, struct cJSON *tree);
 /* A body in the call's arena; what doesn't fit becomes 500. */
-enum admin_progress admin_answer_text(struct admin_call *c, uint16_t status, const char *type, struct view text);
+enum admin_progress admin_answer_text(struct admin_call *c, uint16_t status, const char *type,
+				      struct view text);
 /* A query parameter, percent-decoded into the arena. 0; -ENOENT; -EINVAL: malformed, or given twice. */
 int admin_query(struct admin_call *c, struct view name, struct view *out) NODISCARD;
 /* Gives the answer of a failed admin_query. */
@@ -72,7 +73,7 @@ enum admin_progress admin_query_error(struct admin_call *c, int error, const cha
 
 /* --- the calls --------------------------------------------------------------------------------- */
 
-admin_call_fn admin_purge, admin_object, admin_status, admin_stats, admin_metrics, admin_config, admin_config_check,
-	admin_reload, admin_healthz, admin_readyz;
+admin_call_fn admin_purge, admin_object, admin_status, admin_stats, admin_metrics, admin_config,
+	admin_config_check, admin_reload, admin_healthz, admin_readyz;
 
 #endif

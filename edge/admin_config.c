@@ -98,7 +98,8 @@ enum admin_progress admin_config_check(struct admin_call *c)
 		(void)cJSON_AddBoolToObject(tree, "ok", true);
 		return admin_answer(c, tree);
 	}
-	done = faults.count > 0 ? answer_faults(c, lines) : admin_error(c, 503, "", "%s", strerror(-r));
+	done = faults.count > 0 ? answer_faults(c, lines)
+				: admin_error(c, 503, "", "%s", strerror(-r));
 	free(lines);
 	return done;
 }
@@ -147,8 +148,7 @@ enum admin_progress admin_reload(struct admin_call *c)
 /* Whoever asked before the file was read: reloads that come together are one. */
 void admin_reloaded(struct admin *a, const struct message_outcome *outcome)
 {
-	LIST_EACH(&a->reloads, at, next)
-	{
+	LIST_EACH (&a->reloads, at, next) {
 		struct admin_call *c = LIST_ENTRY(at, struct admin_call, link);
 		struct reload_call *r = c->state;
 

@@ -60,9 +60,9 @@ static enum step_result step_answer(struct machine *m);
 
 enum { STEP_HEAD, STEP_BODY, STEP_CALL, STEP_ANSWER };
 static const struct step steps[] = {
-	[STEP_HEAD] = { "head", step_head },	 /* IDLE_MS, then HEAD_MS */
-	[STEP_BODY] = { "body", step_body },	 /* BODY_MS */
-	[STEP_CALL] = { "call", step_call },	 /* none: purges and reloads end by themselves */
+	[STEP_HEAD] = { "head", step_head },	   /* IDLE_MS, then HEAD_MS */
+	[STEP_BODY] = { "body", step_body },	   /* BODY_MS */
+	[STEP_CALL] = { "call", step_call },	   /* none: purges and reloads end by themselves */
 	[STEP_ANSWER] = { "answer", step_answer }, /* SEND_MS */
 };
 
@@ -125,8 +125,9 @@ static enum step_result answer(struct admin_connection *c)
 			 "HTTP/1.1 %u %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n"
 			 "Cache-Control: no-store\r\n%s%s%s%s\r\n",
 			 call->status, reason_phrase(call->status), call->type, call->answer.n,
-			 call->allow != NULL ? "Allow: " : "", call->allow != NULL ? call->allow : "",
-			 call->allow != NULL ? "\r\n" : "", c->keep_alive ? "" : "Connection: close\r\n");
+			 call->allow != NULL ? "Allow: " : "",
+			 call->allow != NULL ? call->allow : "", call->allow != NULL ? "\r\n" : "",
+			 c->keep_alive ? "" : "Connection: close\r\n");
 
 	CHECK(n > 0 && (size_t)n < sizeof(c->head));
 	c->head_bytes = (size_t)n;
@@ -214,8 +215,9 @@ static enum step_result step_head(struct machine *m)
 		return STEP_DONE;
 	for (;;) {
 		c->rq = (struct http_request){ .fields = { .at = c->fields, .capacity = FIELDS } };
-		switch (c->filled == 0 ? PARSE_MORE
-				       : http_request_parse(&c->rq, &c->scan, c->bytes, c->filled, &limits)) {
+		switch (c->filled == 0
+				? PARSE_MORE
+				: http_request_parse(&c->rq, &c->scan, c->bytes, c->filled, &limits)) {
 		case PARSE_DONE:
 			return head_done(c);
 		case PARSE_BAD:
@@ -243,7 +245,8 @@ static enum step_result step_body(struct machine *m)
 	if (m->broken || m->timed_out)
 		return STEP_DONE;
 	while (c->body_filled < c->rq.length) {
-		int r = receive(c, c->body + c->body_filled, c->rq.length - c->body_filled, &c->body_filled);
+		int r = receive(c, c->body + c->body_filled, c->rq.length - c->body_filled,
+				&c->body_filled);
 
 		if (r == -EAGAIN)
 			return STEP_READ;
@@ -336,8 +339,7 @@ void admin_connection_open(struct admin *a, int fd)
 
 void admin_connections_close(struct admin *a)
 {
-	LIST_EACH(&a->connections, at, next)
-	{
+	LIST_EACH (&a->connections, at, next) {
 		struct admin_connection *c = LIST_ENTRY(at, struct admin_connection, link);
 
 		machine_fini(&c->m);

@@ -21,12 +21,14 @@ struct admin_fault {
 /* An object (cJSON_Delete). -EINVAL and *out_fault; -ENOMEM. */
 int admin_json_parse(struct view text, struct cJSON **out, struct admin_fault *out_fault) NODISCARD;
 /* Every key of the object is one of «known» (ends with NULL). */
-int admin_json_only(const struct cJSON *object, const char *const *known, struct admin_fault *out_fault) NODISCARD;
+int admin_json_only(const struct cJSON *object, const char *const *known,
+		    struct admin_fault *out_fault) NODISCARD;
 /* Lists of strings; absent: NULL and 0. */
 int admin_json_strings(const struct cJSON *object, const char *key, const struct cJSON **out,
 		       struct admin_fault *out_fault) NODISCARD;
 /* true or false; absent: false. */
-int admin_json_bool(const struct cJSON *object, const char *key, bool *out, struct admin_fault *out_fault) NODISCARD;
+int admin_json_bool(const struct cJSON *object, const char *key, bool *out,
+		    struct admin_fault *out_fault) NODISCARD;
 
 /* Bytes that may be anything (a stored field) as a string for JSON: UTF-8 as it is, else read as Latin-1,
  * which any byte is. NUL bytes end it. NULL: no memory. */

@@ -77,12 +77,9 @@ static const struct {
 	uint32_t flag;
 	const char *name;
 } flag_names[] = {
-	{ META_NO_CACHE, "no-cache" },
-	{ META_MUST_REVALIDATE, "must-revalidate" },
-	{ META_ETAG_STRONG, "strong-etag" },
-	{ META_HAS_VALIDATOR, "validator" },
-	{ META_BY_RULE, "lifetime-by-brim" },
-	{ META_SWR_GIVEN, "stale-while-revalidate" },
+	{ META_NO_CACHE, "no-cache" },	      { META_MUST_REVALIDATE, "must-revalidate" },
+	{ META_ETAG_STRONG, "strong-etag" },  { META_HAS_VALIDATOR, "validator" },
+	{ META_BY_RULE, "lifetime-by-brim" }, { META_SWR_GIVEN, "stale-while-revalidate" },
 	{ META_SIE_GIVEN, "stale-if-error" },
 };
 
@@ -98,7 +95,8 @@ static void add_flags(cJSON *to, uint32_t flags)
 
 static void add_place(cJSON *to, const struct admin *a, const struct cache_record *r)
 {
-	cJSON *head = cJSON_AddObjectToObject(to, "head"), *body = cJSON_AddObjectToObject(to, "body");
+	cJSON *head = cJSON_AddObjectToObject(to, "head"),
+	      *body = cJSON_AddObjectToObject(to, "body");
 	struct cache_store_status store;
 
 	if (cache_store_status(a->process->cache_shared, r->store, &store) == 0) {
@@ -140,7 +138,8 @@ static const char *purged_text(enum cache_purged p)
 }
 
 /* What a plain GET would get, and why. */
-static void judge(struct object_call *o, cJSON *to, const struct cache_meta *meta, enum cache_purged purged)
+static void judge(struct object_call *o, cJSON *to, const struct cache_meta *meta,
+		  enum cache_purged purged)
 {
 	const struct http_request plain = { .method = METHOD_GET, .minor = 1, .keep_alive = true };
 	const char *would, *reason;
@@ -273,7 +272,8 @@ static int find_target(struct admin_call *c, struct object_call *o, struct view 
 		return -ENOMEM;
 	r = uri_parse(url, &uri);
 	if (r == 0)
-		r = target_of(c->admin->conf, uri.scheme, uri.authority, uri.path, &c->arena, &o->target);
+		r = target_of(c->admin->conf, uri.scheme, uri.authority, uri.path, &c->arena,
+			      &o->target);
 	if (r != 0)
 		return r;
 	request.path = o->target.path_only;
@@ -327,8 +327,8 @@ static int show_variants(struct admin_call *c)
 	for (; o->at < o->count; o->at++) {
 		const struct variant *v = &o->variants[o->at];
 		struct cache_object *object;
-		int r = cache_object_open(keeper_cache(c->admin->keeper), &v->key, &v->record, &c->wake,
-					  &o->pending, &object);
+		int r = cache_object_open(keeper_cache(c->admin->keeper), &v->key, &v->record,
+					  &c->wake, &o->pending, &object);
 
 		if (r == -EINPROGRESS)
 			return r;
@@ -352,9 +352,14 @@ static enum admin_progress finish(struct admin_call *c)
 	if (o->rule >= 0)
 		(void)cJSON_AddNumberToObject(tree, "rule", o->rule);
 	(void)cJSON_AddBoolToObject(tree, "stored", cJSON_GetArraySize(o->shown) > 0);
-	(void)cJSON_AddStringToObject(tree, "next", o->cache.bypass ? "bypass" : o->would != NULL ? o->would : "miss");
+	(void)cJSON_AddStringToObject(tree, "next",
+				      o->cache.bypass	 ? "bypass"
+				      : o->would != NULL ? o->would
+							 : "miss");
 	(void)cJSON_AddStringToObject(tree, "reason",
-				      o->reason != NULL ? o->reason : o->cache.bypass ? "a rule says so" : "not stored");
+				      o->reason != NULL ? o->reason
+				      : o->cache.bypass ? "a rule says so"
+							: "not stored");
 	if (o->vary != NULL)
 		(void)cJSON_AddItemToObject(tree, "vary", o->vary);
 	o->vary = NULL;

@@ -49,8 +49,8 @@ static int add(struct purge_request *r, const char *key, unsigned index, struct 
 
 /* --- URLs, hosts, sites --------------------------------------------------------------------------- */
 
-static int add_target(struct purge_request *r, unsigned index, struct view scheme, struct view authority,
-		      struct view path)
+static int add_target(struct purge_request *r, unsigned index, struct view scheme,
+		      struct view authority, struct view path)
 {
 	struct cache_scope scopes[SCOPES_OF_URL_MAX];
 	struct target t;
@@ -80,7 +80,8 @@ static int add_url(struct purge_request *r, unsigned index, struct view text)
 	int result;
 
 	if (memmem(text.p, text.n, "://", 3) != NULL) {
-		if (uri_parse(text, &uri) != 0 || (!view_eq(uri.scheme, VIEW("http")) && !view_eq(uri.scheme, VIEW("https"))))
+		if (uri_parse(text, &uri) != 0 ||
+		    (!view_eq(uri.scheme, VIEW("http")) && !view_eq(uri.scheme, VIEW("https"))))
 			return fault(r, "urls", index, "not an http or https URL");
 		return add_target(r, index, uri.scheme, uri.authority, uri.path);
 	}
@@ -140,7 +141,8 @@ static int check_keys(struct purge_request *r, const cJSON *body)
 		if (cJSON_GetObjectItemCaseSensitive(body, later[i]) == NULL)
 			continue;
 		(void)snprintf(r->fault.pointer, sizeof(r->fault.pointer), "/%s", later[i]);
-		(void)snprintf(r->fault.message, sizeof(r->fault.message), "not supported by this version yet");
+		(void)snprintf(r->fault.message, sizeof(r->fault.message),
+			       "not supported by this version yet");
 		return -EINVAL;
 	}
 	return admin_json_only(body, known, &r->fault);

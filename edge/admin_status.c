@@ -11,7 +11,8 @@
 
 /* --- status ------------------------------------------------------------------------------------- */
 
-static void add_process(cJSON *list, const char *role, int slot, int pid, unsigned restarts, int64_t started_ms)
+static void add_process(cJSON *list, const char *role, int slot, int pid, unsigned restarts,
+			int64_t started_ms)
 {
 	cJSON *p = cJSON_CreateObject();
 
@@ -26,7 +27,8 @@ static void add_process(cJSON *list, const char *role, int slot, int pid, unsign
 
 static void add_child(cJSON *list, const char *role, int slot, const struct process_entry *e)
 {
-	add_process(list, role, slot, atomic_load(&e->pid), atomic_load(&e->restarts), atomic_load(&e->started_ms));
+	add_process(list, role, slot, atomic_load(&e->pid), atomic_load(&e->restarts),
+		    atomic_load(&e->started_ms));
 }
 
 static void add_processes(cJSON *tree, const struct admin *a)
@@ -116,7 +118,8 @@ enum admin_progress admin_status(struct admin_call *c)
 
 	(void)cJSON_AddStringToObject(tree, "version", BRIM_VERSION);
 	(void)cJSON_AddStringToObject(tree, "name", name.p != NULL ? name.p : "");
-	(void)cJSON_AddNumberToObject(tree, "uptime", (double)((clock_wall().ms - b->started_ms) / 1000));
+	(void)cJSON_AddNumberToObject(tree, "uptime",
+				      (double)((clock_wall().ms - b->started_ms) / 1000));
 	(void)cJSON_AddBoolToObject(tree, "draining", atomic_load(&b->draining) != 0);
 	add_processes(tree, a);
 	add_reload(tree, a);
@@ -186,19 +189,22 @@ struct store_family {
 static const struct store_family families[] = {
 	{ "brim_store_size_bytes", "gauge", "bytes", "Configured size", FAMILY(size_bytes) },
 	{ "brim_store_used_bytes", "gauge", "bytes", "Bytes in use", FAMILY(used_bytes) },
-	{ "brim_store_dead_open_bytes", "gauge", "bytes", "Bytes of removed files that are still read",
-	  FAMILY(dead_open_bytes) },
-	{ "brim_store_unsynced_bytes", "gauge", "bytes", "Bytes written but not yet synced", FAMILY(unsynced_bytes) },
+	{ "brim_store_dead_open_bytes", "gauge", "bytes",
+	  "Bytes of removed files that are still read", FAMILY(dead_open_bytes) },
+	{ "brim_store_unsynced_bytes", "gauge", "bytes", "Bytes written but not yet synced",
+	  FAMILY(unsynced_bytes) },
 	{ "brim_store_index_bytes", "gauge", "bytes", "Size of the index", FAMILY(index_bytes) },
 	{ "brim_store_objects", "gauge", NULL, "Stored objects", FAMILY(objects) },
 	{ "brim_store_segments", "gauge", NULL, "Segments", FAMILY(segments) },
 	{ "brim_store_commits", "counter", NULL, "Committed objects", FAMILY(commits) },
 	{ "brim_store_evicted_objects", "counter", NULL, "Evicted objects", FAMILY(evicted_objects) },
 	{ "brim_store_evicted_segments", "counter", NULL, "Evicted segments", FAMILY(evicted_segments) },
-	{ "brim_store_fills_refused", "counter", NULL, "Fills that found no room", FAMILY(fills_refused) },
+	{ "brim_store_fills_refused", "counter", NULL, "Fills that found no room",
+	  FAMILY(fills_refused) },
 };
 
-static void write_family_head(FILE *to, const char *name, const char *type, const char *unit, const char *help)
+static void write_family_head(FILE *to, const char *name, const char *type, const char *unit,
+			      const char *help)
 {
 	(void)fprintf(to, "# TYPE %s %s\n", name, type);
 	if (unit != NULL)

@@ -19,7 +19,9 @@ struct process_board *board_new(void)
 	void *p = mmap(NULL, sizeof(struct process_board), PROT_READ | PROT_WRITE,
 		       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
-	return p == MAP_FAILED ? NULL : p;
+	if (p == MAP_FAILED)
+		return NULL;
+	return p;
 }
 
 void board_free(struct process_board *b)
@@ -79,7 +81,8 @@ void board_read_reload(const struct process_board *b, struct board_reload *out)
 		memcpy(out->fault, b->reload_fault, sizeof(out->fault));
 		out->fault[sizeof(out->fault) - 1] = '\0';
 		atomic_thread_fence(memory_order_acquire);
-		if (version % 2 == 0 && version == atomic_load_explicit(&b->version, memory_order_relaxed))
+		if (version % 2 == 0 &&
+		    version == atomic_load_explicit(&b->version, memory_order_relaxed))
 			return;
 	}
 }

@@ -49,8 +49,10 @@ static int bad_usage(const char *what, const char *word)
 static void show_error(const cJSON *answer)
 {
 	const cJSON *error = cJSON_GetObjectItemCaseSensitive(answer, "error");
-	const char *pointer = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(error, "pointer"));
-	const char *message = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(error, "message"));
+	const char *pointer = cJSON_GetStringValue(
+		cJSON_GetObjectItemCaseSensitive(error, "pointer"));
+	const char *message = cJSON_GetStringValue(
+		cJSON_GetObjectItemCaseSensitive(error, "message"));
 
 	(void)fputs("brimctl: ", stderr);
 	if (pointer != NULL && *pointer != '\0') {
@@ -79,7 +81,8 @@ static int show(const struct ctl *c, const struct client_answer *a, show_fn *sho
 	return a->status == 200 ? 0 : 1;
 }
 
-static int call(const struct ctl *c, const char *method, const char *path, struct view body, show_fn *shown_by)
+static int call(const struct ctl *c, const char *method, const char *path, struct view body,
+		show_fn *shown_by)
 {
 	char fault[CLIENT_FAULT_BYTES];
 	struct client_answer answer;
@@ -140,7 +143,8 @@ static int purge(const struct ctl *c)
 		}
 	}
 	if (r < 0)
-		r = named > 0 ? send_purge(c, body) : bad_usage("purge what? URLs, --host, --site or --all", "");
+		r = named > 0 ? send_purge(c, body)
+			      : bad_usage("purge what? URLs, --host, --site or --all", "");
 	cJSON_Delete(body);
 	return r;
 }
@@ -149,7 +153,8 @@ static int purge(const struct ctl *c)
 static char *object_path(const char *url)
 {
 	static const char prefix[] = "/v1/object?url=";
-	static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/:";
+	static const char plain[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/:";
 	char *path = malloc(sizeof(prefix) + 3 * strlen(url)), *to = path;
 
 	if (path == NULL)
@@ -224,7 +229,8 @@ static const struct command {
 	const char *name;
 	int (*run)(const struct ctl *c);
 } commands[] = {
-	{ "purge", purge }, { "inspect", inspect }, { "status", status }, { "config", config }, { "reload", reload },
+	{ "purge", purge },   { "inspect", inspect }, { "status", status },
+	{ "config", config }, { "reload", reload },
 };
 
 static int run(struct ctl *c)

@@ -42,21 +42,23 @@ static int fail(char *fault, const char *format, ...)
 
 static int not_allowed(char *fault, const char *path)
 {
-	const struct group *group = NULL;
+	struct group group, *found = NULL;
+	char names[4096];
 	struct stat st;
 
-	if (stat(path, &st) == 0)
-		group = getgrgid(st.st_gid);
-	return fail(fault, "not allowed to use %s: run as root or as a member of group %s", path,
-		    group != NULL ? group->gr_name : "of the socket");
+	if (stat(path, &st) != 0 || getgrgid_r(st.st_gid, &group, names, sizeof(names), &found) != 0)
+		found = NULL;
+	return fail(fault, "not allowed to use %s: run as root or as a member of %s%s", path,
+		    found != NULL ? "group " : "the socket's group",
+		    found != NULL ? found->gr_name : "");
 }
 
 static int explain(char *fault, const char *path, int error)
 {
 	switch (error) {
 	case ENOENT:
-		return fail(fault,
-			    "no socket at %s: is the node running? (-s ADDRESS or $BRIM_ADMIN name another)", path);
+		return fail(fault, "no socket at %s: is the node running? (-s ADDRESS or $BRIM_ADMIN name another)",
+			    path);
 	case ECONNREFUSED:
 		return fail(fault, "nobody listens on %s: is the node running?", path);
 	case EACCES:
@@ -73,7 +75,8 @@ static int dial(struct client *c, const char *address)
 	struct sock_addr a;
 
 	if (sock_addr_parse(view_str(address), &a) != 0 || a.any.sa_family != AF_UNIX)
-		return fail(c->fault, "\"%s\" is not the address of an admin socket: wants unix:/PATH", address);
+		return fail(c->fault, "\"%s\" is not the address of an admin socket: wants unix:/PATH",
+			    address);
 	c->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (c->fd < 0)
 		return fail(c->fault, "no socket: %s", strerror(errno));
@@ -109,7 +112,8 @@ static int send_request(struct client *c, const char *method, const char *path, 
 	int n, r;
 
 	if (body.n == 0)
-		n = asprintf(&head, "%s %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", method, path);
+		n = asprintf(&head, "%s %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+			     method, path);
 	else
 		n = asprintf(&head,
 			     "%s %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
@@ -162,11 +166,12 @@ static int receive_head(struct client *c, struct http_response *response, size_t
 
 	for (;;) {
 		if (c->filled > 0) {
-			enum http_parse p = http_response_parse(response, &scan, c->bytes, c->filled, METHOD_GET,
-								&limits);
+			enum http_parse p = http_response_parse(response, &scan, c->bytes,
+								c->filled, METHOD_GET, &limits);
 
 			if (p == PARSE_BAD)
-				return fail(c->fault, "the answer is not HTTP: %s", http_fault_text(scan.fault));
+				return fail(c->fault, "the answer is not HTTP: %s",
+					    http_fault_text(scan.fault));
 			if (p == PARSE_DONE) {
 				*out_head_bytes = scan.head_bytes;
 				return 0;

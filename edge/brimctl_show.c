@@ -98,7 +98,8 @@ static void show_reload_outcome(const cJSON *reload, FILE *to)
 		return;
 	if (gmtime_r(&when, &tm) != NULL)
 		(void)strftime(date, sizeof(date), "%Y-%m-%d %H:%M:%S UTC", &tm);
-	(void)fprintf(to, "last reload %s: %s", date, cJSON_IsTrue(member(reload, "ok")) ? "ok" : "failed: ");
+	(void)fprintf(to, "last reload %s: %s", date,
+		      cJSON_IsTrue(member(reload, "ok")) ? "ok" : "failed: ");
 	show_text(string(reload, "fault"), to);
 	(void)fputc('\n', to);
 }
@@ -147,9 +148,13 @@ void show_status(const cJSON *answer, FILE *to)
 		      cJSON_IsTrue(member(answer, "draining")) ? ", draining" : "");
 	show_reload_outcome(member(answer, "reload"), to);
 	cJSON_ArrayForEach(each, member(answer, "processes"))
+	{
 		show_process(each, to);
+	}
 	cJSON_ArrayForEach(each, member(answer, "stores"))
+	{
 		show_store(each, to);
+	}
 }
 
 /* --- inspect ---------------------------------------------------------------------------------------- */
@@ -160,9 +165,11 @@ static void show_place(const cJSON *v, FILE *to)
 
 	(void)fputs("  in store ", to);
 	show_text(string(v, "store"), to);
-	(void)fprintf(to, ": head in segment %.0f at %.0f", number(head, "segment"), number(head, "offset"));
+	(void)fprintf(to, ": head in segment %.0f at %.0f", number(head, "segment"),
+		      number(head, "offset"));
 	if (member(body, "segment") != NULL)
-		(void)fprintf(to, ", body in segment %.0f at %.0f", number(body, "segment"), number(body, "offset"));
+		(void)fprintf(to, ", body in segment %.0f at %.0f", number(body, "segment"),
+			      number(body, "offset"));
 	else if (member(body, "chunks") != NULL)
 		(void)fputs(", body in chunk files", to);
 	(void)fputc('\n', to);
@@ -200,8 +207,8 @@ static void show_variant(const cJSON *v, FILE *to)
 		(void)fprintf(to, " (%s)", string(v, "lifetime_by"));
 	(void)fputs(", fresh for ", to);
 	show_seconds(number(v, "ttl"), to);
-	(void)fprintf(to, "\n  purged: %s; next request: %s (%s)\n", string(v, "purged"), string(v, "next"),
-		      string(v, "reason"));
+	(void)fprintf(to, "\n  purged: %s; next request: %s (%s)\n", string(v, "purged"),
+		      string(v, "next"), string(v, "reason"));
 	show_place(v, to);
 	show_fields(v, to);
 }
@@ -227,5 +234,7 @@ void show_object(const cJSON *answer, FILE *to)
 		(void)fputc('\n', to);
 	}
 	cJSON_ArrayForEach(each, member(answer, "variants"))
+	{
 		show_variant(each, to);
+	}
 }

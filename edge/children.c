@@ -41,7 +41,8 @@ void children_init(struct master *m)
 	struct mono now = clock_mono();
 
 	m->child_count = 1 + m->node.conf.conf->workers;
-	EACH_CHILD(m, c) {
+	EACH_CHILD(m, c)
+	{
 		unsigned index = (unsigned)(c - m->children);
 
 		*c = (struct child){ .role = index == 0 ? PROCESS_KEEPER : PROCESS_WORKER,
@@ -56,7 +57,8 @@ void children_start_due(struct master *m)
 {
 	struct mono now = clock_mono();
 
-	EACH_CHILD(m, c) {
+	EACH_CHILD(m, c)
+	{
 		if (c->pid == 0 && c->start_at.ms != 0 && c->start_at.ms <= now.ms)
 			child_start(m, c);
 	}
@@ -80,7 +82,8 @@ void children_reap(struct master *m)
 	int status, pid;
 
 	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
-		EACH_CHILD(m, c) {
+		EACH_CHILD(m, c)
+		{
 			if (c->pid == pid)
 				child_ended(m, c, status);
 		}
@@ -96,20 +99,23 @@ unsigned children_alive(const struct master *m, enum process_role role)
 	return count;
 }
 
-void children_tell(struct master *m, enum process_role role, uint32_t type, const void *body, size_t body_bytes)
+void children_tell(struct master *m, enum process_role role, uint32_t type, const void *body,
+		   size_t body_bytes)
 {
-	EACH_CHILD(m, c) {
+	EACH_CHILD(m, c)
+	{
 		int r = child_is(c, role) ? child_send(c, type, body, body_bytes, NULL, 0) : 0;
 
 		if (r != 0)
-			log_warn("message_lost", "to=%s slot=%u type=%u error=%d", role_name(c->role), c->slot,
-				 type, -r);
+			log_warn("message_lost", "to=%s slot=%u type=%u error=%d",
+				 role_name(c->role), c->slot, type, -r);
 	}
 }
 
 void children_kill(struct master *m, enum process_role role)
 {
-	EACH_CHILD(m, c) {
+	EACH_CHILD(m, c)
+	{
 		if (child_is(c, role))
 			(void)kill(c->pid, SIGKILL);
 	}
@@ -117,7 +123,8 @@ void children_kill(struct master *m, enum process_role role)
 
 void children_retire(struct master *m, enum process_role role)
 {
-	EACH_CHILD(m, c) {
+	EACH_CHILD(m, c)
+	{
 		if (role == PROCESS_MASTER || c->role == role)
 			c->start_at.ms = 0;
 	}
@@ -163,7 +170,8 @@ static void name_process(const struct child *c)
 static void forget_others(struct master *m, const struct child *me)
 {
 	close(m->signal_fd);
-	EACH_CHILD(m, c) {
+	EACH_CHILD(m, c)
+	{
 		if (c->ipc_fd >= 0)
 			close(c->ipc_fd);
 	}
@@ -218,7 +226,8 @@ static void child_start(struct master *m, struct child *c)
 	int fds[2], pid, r = ipc_pair(fds);
 
 	if (r != 0) {
-		log_error("child_not_started", "role=%s slot=%u error=%d", role_name(c->role), c->slot, -r);
+		log_error("child_not_started", "role=%s slot=%u error=%d", role_name(c->role),
+			  c->slot, -r);
 		start_later(c);
 		return;
 	}
@@ -230,7 +239,8 @@ static void child_start(struct master *m, struct child *c)
 	}
 	close(fds[1]);
 	if (pid < 0) {
-		log_error("child_not_started", "role=%s slot=%u error=%d", role_name(c->role), c->slot, errno);
+		log_error("child_not_started", "role=%s slot=%u error=%d", role_name(c->role),
+			  c->slot, errno);
 		close(fds[0]);
 		start_later(c);
 		return;

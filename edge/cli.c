@@ -75,7 +75,8 @@ static int take(struct cli *cli, const struct option *o, const char *value, char
 static int check(const struct cli *cli, bool quick, char *out_fault)
 {
 	if (quick && cli->options.quick.origin == NULL)
-		return fault(out_fault, "--listen, --store, --size, --workers and --admin need --origin");
+		return fault(out_fault,
+			     "--listen, --store, --size, --workers and --admin need --origin");
 	if (quick && cli->options.file != NULL)
 		return fault(out_fault, "-c and --origin exclude each other");
 	return 0;
@@ -92,7 +93,8 @@ int cli_parse(int argc, char *const *argv, struct cli *out, char out_fault[CLI_F
 		const struct option *o = find(argv[i], &value);
 
 		if (o == NULL)
-			return fault(out_fault, "%s %s", argv[i][0] == '-' ? "unknown option" : "unexpected", argv[i]);
+			return fault(out_fault, "%s %s",
+				     argv[i][0] == '-' ? "unknown option" : "unexpected", argv[i]);
 		quick = quick || o->quick;
 		if (o->value == NO_VALUE) {
 			if (value != NULL)

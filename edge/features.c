@@ -36,7 +36,7 @@ static bool tcp_pair(int out_fds[2])
 	if (listener >= 0 && client >= 0 && bind(listener, (struct sockaddr *)&a, len) == 0 &&
 	    listen(listener, 1) == 0 && getsockname(listener, (struct sockaddr *)&a, &len) == 0 &&
 	    connect(client, (struct sockaddr *)&a, len) == 0)
-		server = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+		server = accept4(listener, (struct sockaddr *)&a, &len, SOCK_CLOEXEC);
 	if (listener >= 0)
 		close(listener);
 	if (server < 0) {
@@ -60,7 +60,8 @@ static bool find_ktls(void)
 	if (!tcp_pair(fds))
 		return false;
 	found = setsockopt(fds[0], IPPROTO_TCP, TCP_ULP, "tls", sizeof("tls")) == 0 &&
-		getsockopt(fds[0], IPPROTO_TCP, TCP_ULP, name, &len) == 0 && strncmp(name, "tls", 3) == 0;
+		getsockopt(fds[0], IPPROTO_TCP, TCP_ULP, name, &len) == 0 &&
+		strncmp(name, "tls", 3) == 0;
 	close_pair(fds);
 	return found;
 }

@@ -32,14 +32,13 @@ void listen_init(struct listen_sockets *s)
 		s->admin[i] = -1;
 }
 
-static int fail(struct conf_faults *faults, const char *kind, size_t index, const struct sock_addr *a,
-		int error)
+static int fail(struct conf_faults *faults, const char *kind, size_t index,
+		const struct sock_addr *a, int error)
 {
 	char text[SOCK_ADDR_TEXT], pointer[64];
 
 	(void)snprintf(pointer, sizeof(pointer), "%s/%zu", kind, index);
-	conf_fault(faults, pointer, "can't listen on %s: %s", sock_addr_text(a, text),
-		   strerror(-error));
+	conf_fault(faults, pointer, "can't listen on %s: %s", sock_addr_text(a, text), strerror(-error));
 	return error;
 }
 
@@ -130,7 +129,8 @@ void listen_remove_admin(const struct listen_sockets *s, const struct conf *c)
 	for (size_t i = 0; i < LISTEN_ADMIN_MAX && i < c->admin_listen.count; i++) {
 		struct sock_addr a;
 
-		if (s->admin[i] >= 0 && sock_addr_parse(c->admin_listen.at[i], &a) == 0 && a.any.sa_family == AF_UNIX)
+		if (s->admin[i] >= 0 && sock_addr_parse(c->admin_listen.at[i], &a) == 0 &&
+		    a.any.sa_family == AF_UNIX)
 			(void)unlink(a.local.sun_path);
 	}
 }

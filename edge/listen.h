@@ -17,7 +17,8 @@ struct listen_sockets {
 
 void listen_init(struct listen_sockets *s);
 /* Faults are told to «faults» with their pointers. 0 or a negative errno. */
-int listen_open_traffic(struct listen_sockets *s, const struct conf *c, struct conf_faults *faults) NODISCARD;
+int listen_open_traffic(struct listen_sockets *s, const struct conf *c, struct conf_faults *faults)
+	NODISCARD;
 int listen_open_admin(struct listen_sockets *s, const struct conf *c, const struct privileges *p,
 		      struct conf_faults *faults) NODISCARD;
 /* This process's copies, but for those of slot «keep» (-1: none). Idempotent. */

@@ -58,7 +58,8 @@ static int version(void)
 	for (size_t i = 0; i < count; i++) {
 		const struct feature *f = &features[i];
 
-		(void)printf("  %-14s %s%s\n", f->name, f->found ? "yes" : "no: ", f->found ? "" : f->without);
+		(void)printf("  %-14s %s%s\n", f->name,
+			     f->found ? "yes" : "no: ", f->found ? "" : f->without);
 	}
 	return written();
 }

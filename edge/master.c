@@ -123,9 +123,11 @@ static void reopen_logs(struct master *m)
 		fds[count++] = fresh.access_fd;
 	}
 	fds[count++] = fresh.error_fd;
-	EACH_CHILD(m, c) {
+	EACH_CHILD(m, c)
+	{
 		if (c->pid != 0 && child_send(c, MESSAGE_LOGS, &body, sizeof(body), fds, count) != 0)
-			log_warn("message_lost", "slot=%u pid=%d type=%d", c->slot, c->pid, MESSAGE_LOGS);
+			log_warn("message_lost", "slot=%u pid=%d type=%d", c->slot, c->pid,
+				 MESSAGE_LOGS);
 	}
 	log_info("logs_reopened", "access=%d", body.access);
 }

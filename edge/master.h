@@ -38,10 +38,10 @@ struct child {
 };
 
 struct reload {
-	bool pending;		/* an offer is out */
-	bool again;		/* asked for meanwhile */
-	uint32_t serial;	/* of the keeper's last request before this one began; 0: none */
-	uint32_t again_serial;	/* the same for the next one */
+	bool pending;	       /* an offer is out */
+	bool again;	       /* asked for meanwhile */
+	uint32_t serial;       /* of the keeper's last request before this one began; 0: none */
+	uint32_t again_serial; /* the same for the next one */
 	struct node_conf conf;
 	struct logs logs;
 	struct mono deadline;
@@ -73,7 +73,8 @@ void children_reap(struct master *m);
 /* How many processes of this role there are. */
 unsigned children_alive(const struct master *m, enum process_role role);
 /* To every living child of a role; PROCESS_MASTER: to all. What can't be sent is logged. */
-void children_tell(struct master *m, enum process_role role, uint32_t type, const void *body, size_t body_bytes);
+void children_tell(struct master *m, enum process_role role, uint32_t type, const void *body,
+		   size_t body_bytes);
 void children_kill(struct master *m, enum process_role role);
 /* No child of this role is started from now on. */
 void children_retire(struct master *m, enum process_role role);

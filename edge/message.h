@@ -21,9 +21,9 @@ enum message_type {
 	MESSAGE_WORKER_DIED, /* to the keeper: struct message_death */
 	MESSAGE_RELOADED,    /* to the keeper, which asked: struct message_outcome */
 	/* from a child */
-	MESSAGE_READY,	     /* struct message_generation */
-	MESSAGE_REFUSED,     /* struct message_outcome */
-	MESSAGE_RELOAD,	     /* from the keeper: struct message_reload; as SIGHUP */
+	MESSAGE_READY,	 /* struct message_generation */
+	MESSAGE_REFUSED, /* struct message_outcome */
+	MESSAGE_RELOAD,	 /* from the keeper: struct message_reload; as SIGHUP */
 };
 
 /* Which log files come along, in this order. */

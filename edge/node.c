@@ -120,7 +120,8 @@ static void wait_a_moment(void)
 static int lock_store(struct node *n, struct view path, int *out_dir_fd, int *out_lock_fd)
 {
 	for (unsigned waited = 0;; waited += WAIT_STEP_MS) {
-		int r = cache_store_open(path, n->privileges.uid, n->privileges.gid, out_dir_fd, out_lock_fd);
+		int r = cache_store_open(path, n->privileges.uid, n->privileges.gid, out_dir_fd,
+					 out_lock_fd);
 
 		if (r != -EWOULDBLOCK || waited >= WAIT_MS || !is_dead(read_owner(path)))
 			return r;
@@ -138,13 +139,13 @@ static int open_store(struct node *n, size_t i, struct conf_faults *faults)
 
 	(void)snprintf(pointer, sizeof(pointer), "/stores/%zu/path", i);
 	if (r == -EWOULDBLOCK) {
-		conf_fault(faults, pointer, "%.*s is in use by another node (pid %d): two can't share a store",
+		conf_fault(faults, pointer,
+			   "%.*s is in use by another node (pid %d): two can't share a store",
 			   VIEW_ARG(store->path), read_owner(store->path));
 		return r;
 	}
 	if (r != 0) {
-		conf_fault(faults, pointer, "can't open %.*s: %s", VIEW_ARG(store->path),
-			   strerror(-r));
+		conf_fault(faults, pointer, "can't open %.*s: %s", VIEW_ARG(store->path), strerror(-r));
 		return r;
 	}
 	write_owner(n->lock_fds[i]);
@@ -186,8 +187,7 @@ static int share_memory(struct node *n, struct conf_faults *faults)
 	n->stats = stats_new(n->cache_conf.workers);
 	n->origin_shared = origin_shared_new();
 	n->cache_shared = cache_shared_new(&n->cache_conf);
-	if (n->board != NULL && n->stats != NULL && n->origin_shared != NULL &&
-	    n->cache_shared != NULL)
+	if (n->board != NULL && n->stats != NULL && n->origin_shared != NULL && n->cache_shared != NULL)
 		return 0;
 	conf_fault(faults, "memory", "the shared memory can't be had: %s", strerror(errno));
 	return -ENOMEM;

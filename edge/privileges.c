@@ -11,19 +11,18 @@
 int privileges_find(struct view user, struct privileges *out)
 {
 	struct privileges p = { .uid = geteuid(), .gid = getegid(), .group_count = PRIVILEGES_GROUPS_MAX };
-	const struct passwd *found;
-	char name[256];
+	struct passwd entry, *found = NULL;
+	char name[256], texts[4096];
 
 	if (user.n == 0 || p.uid != 0) {
 		*out = p;
 		return 0;
 	}
 	(void)snprintf(name, sizeof(name), "%.*s", VIEW_ARG(user));
-	found = getpwnam(name);
-	if (found == NULL)
+	if (getpwnam_r(name, &entry, texts, sizeof(texts), &found) != 0 || found == NULL)
 		return -ENOENT;
-	p.uid = found->pw_uid;
-	p.gid = found->pw_gid;
+	p.uid = entry.pw_uid;
+	p.gid = entry.pw_gid;
 	if (getgrouplist(name, p.gid, p.groups, &p.group_count) < 0)
 		return -E2BIG;
 	p.drop = p.uid != 0;

@@ -63,7 +63,8 @@ static void fail(struct master *m, const char *fault)
 
 	if (m->reload.pending) {
 		g.generation = m->reload.conf.conf->generation;
-		EACH_CHILD(m, c) {
+		EACH_CHILD(m, c)
+		{
 			if (c->pid != 0 && c->answer != CHILD_NOT_ASKED &&
 			    child_send(c, MESSAGE_DROP, &g, sizeof(g), NULL, 0) != 0)
 				log_warn("drop_lost", "slot=%u", c->slot);
@@ -105,7 +106,7 @@ void reload_begin(struct master *m, uint32_t serial)
 	r->pending = true;
 	r->deadline = (struct mono){ clock_mono().ms + ANSWER_MS };
 	EACH_CHILD(m, c)
-		reload_offer(m, c);
+	reload_offer(m, c);
 	reload_advance(m);
 }
 
@@ -156,7 +157,8 @@ static void commit(struct master *m)
 	struct node *n = &m->node;
 	struct message_generation g = { .generation = m->reload.conf.conf->generation };
 
-	EACH_CHILD(m, c) {
+	EACH_CHILD(m, c)
+	{
 		if (c->pid != 0 && c->answer == CHILD_READY &&
 		    child_send(c, MESSAGE_COMMIT, &g, sizeof(g), NULL, 0) != 0)
 			(void)kill(c->pid, SIGKILL); /* its successor has it */
@@ -176,7 +178,8 @@ void reload_advance(struct master *m)
 
 	if (!m->reload.pending)
 		return;
-	EACH_CHILD(m, c) {
+	EACH_CHILD(m, c)
+	{
 		if (c->pid == 0 || c->answer != CHILD_ASKED)
 			continue;
 		if (!late)

@@ -134,7 +134,8 @@ static void take_offer(struct snapshot *s, struct ipc_message *m)
 	r = s->offered_fd < 0 ? -EBADF : build(s->offered_fd, generation, &faults, &s->offered);
 	if (r != 0) {
 		forget_offer(s);
-		answer(s, MESSAGE_REFUSED, generation, r, faults.count > 0 ? faults.first : strerror(-r));
+		answer(s, MESSAGE_REFUSED, generation, r,
+		       faults.count > 0 ? faults.first : strerror(-r));
 		return;
 	}
 	answer(s, MESSAGE_READY, generation, 0, "");

@@ -347,7 +347,9 @@ static void on_tick(struct timer *t)
 static int open_pipes(struct worker *w)
 {
 	unsigned share = PIPES_OF_USER / w->conf->workers;
-	unsigned limit = share > PIPES_MOST ? PIPES_MOST : share < PIPES_LEAST ? PIPES_LEAST : share;
+	unsigned limit = share > PIPES_MOST    ? PIPES_MOST
+			 : share < PIPES_LEAST ? PIPES_LEAST
+					       : share;
 	int r = pipe_pool_init(&w->pipes, limit);
 
 	if (r != 0)
@@ -360,7 +362,8 @@ static int open_pipes(struct worker *w)
 static void attach(struct worker_process *p)
 {
 	const struct process *given = p->given;
-	int r = cache_attach(given->cache_shared, &given->cache_conf, p->w.loop, given->slot, &p->w.cache);
+	int r = cache_attach(given->cache_shared, &given->cache_conf, p->w.loop, given->slot,
+			     &p->w.cache);
 
 	if (r != 0) {
 		log_error("cache_not_attached", "error=%d", -r);

@@ -50,10 +50,10 @@ static void utf8_only(void **state)
 	(void)state;
 	assert_int_equal(parse(VIEW("{\"a\": \"\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80\"}")), 0);
 	assert_int_equal(parse(VIEW("{\"a\": \"\xff\"}")), -EINVAL);
-	assert_int_equal(parse(VIEW("{\"a\": \"\xc0\xaf\"}")), -EINVAL);	  /* overlong */
-	assert_int_equal(parse(VIEW("{\"a\": \"\xed\xa0\x80\"}")), -EINVAL);	  /* surrogate */
+	assert_int_equal(parse(VIEW("{\"a\": \"\xc0\xaf\"}")), -EINVAL);	 /* overlong */
+	assert_int_equal(parse(VIEW("{\"a\": \"\xed\xa0\x80\"}")), -EINVAL);	 /* surrogate */
 	assert_int_equal(parse(VIEW("{\"a\": \"\xf4\x90\x80\x80\"}")), -EINVAL); /* too high */
-	assert_int_equal(parse(VIEW("{\"a\": \"\xe2\x82")), -EINVAL);	  /* cut off */
+	assert_int_equal(parse(VIEW("{\"a\": \"\xe2\x82")), -EINVAL);		 /* cut off */
 }
 
 static void known_keys_and_types(void **state)

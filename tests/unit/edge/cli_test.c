@@ -43,7 +43,8 @@ static void quick_options(void **state)
 	struct cli cli;
 
 	(void)state;
-	assert_int_equal(PARSE(&cli, "--origin", "http://a", "--listen=127.0.0.1:1", "--size", "1GiB"), 0);
+	assert_int_equal(
+		PARSE(&cli, "--origin", "http://a", "--listen=127.0.0.1:1", "--size", "1GiB"), 0);
 	assert_null(cli.options.file);
 	assert_string_equal(cli.options.quick.origin, "http://a");
 	assert_string_equal(cli.options.quick.listen, "127.0.0.1:1");

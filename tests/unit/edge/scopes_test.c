@@ -21,7 +21,8 @@ static struct target target(const char *path, const char *path_only)
 				.path_only = view_str(path_only) };
 }
 
-static unsigned scopes(const char *path, const char *path_only, struct cache_scope out[SCOPES_OF_URL_MAX])
+static unsigned scopes(const char *path, const char *path_only,
+		       struct cache_scope out[SCOPES_OF_URL_MAX])
 {
 	struct target t = target(path, path_only);
 

@@ -194,6 +194,7 @@ static int child_run(struct master *m, const struct child *c, int ipc_fd)
 		.cache_conf = n->cache_conf,
 		.origin_shared = n->origin_shared,
 		.stats = n->stats,
+		.peers = n->peers,
 		.listen_fds = n->sockets.workers[c->slot],
 		.admin_fds = n->sockets.admin,
 		.conf_fd = n->conf.fd,

@@ -314,6 +314,7 @@ static void connection_end(struct machine *m)
 {
 	struct connection *c = of(m);
 	struct worker *w = c->w;
+	struct sock_addr peer = c->x.peer;
 
 	/* A body that is cut short shows it by its length or its missing last chunk; only where our close is its end must it be a
 	 * reset, which also throws away what the client has not read yet. */
@@ -328,7 +329,7 @@ static void connection_end(struct machine *m)
 	w->connection_count--;
 	c->magic = 0;
 	free(c);
-	worker_connection_gone(w);
+	worker_connection_gone(w, &peer);
 }
 
 void connections_drain(struct worker *w)

@@ -185,9 +185,11 @@ static int share_memory(struct node *n, struct conf_faults *faults)
 {
 	n->board = board_new();
 	n->stats = stats_new(n->cache_conf.workers);
+	n->peers = peers_new(n->cache_conf.workers);
 	n->origin_shared = origin_shared_new();
 	n->cache_shared = cache_shared_new(&n->cache_conf);
-	if (n->board != NULL && n->stats != NULL && n->origin_shared != NULL && n->cache_shared != NULL)
+	if (n->board != NULL && n->stats != NULL && n->peers != NULL && n->origin_shared != NULL &&
+	    n->cache_shared != NULL)
 		return 0;
 	conf_fault(faults, "memory", "the shared memory can't be had: %s", strerror(errno));
 	return -ENOMEM;
@@ -252,6 +254,7 @@ void node_close(struct node *n)
 	cache_shared_free(n->cache_shared);
 	origin_shared_free(n->origin_shared);
 	stats_free(n->stats);
+	peers_free(n->peers);
 	board_free(n->board);
 	for (unsigned i = 0; i < CONF_STORES_MAX; i++)
 		close_all(&n->cache_conf.stores[i].dir_fd, 1);

@@ -33,6 +33,7 @@ struct node {
 	struct cache_shared *cache_shared;
 	struct origin_shared *origin_shared;
 	struct stats *stats;
+	struct peers *peers;
 	struct process_board *board;
 	struct listen_sockets sockets;
 	struct logs logs;

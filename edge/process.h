@@ -9,6 +9,7 @@
 
 #include "cache/cache.h"
 #include "conf/conf.h"
+#include "edge/peers.h"
 #include "edge/stats.h"
 #include "origin/fetch.h"
 
@@ -43,6 +44,7 @@ struct process {
 	struct cache_conf cache_conf;
 	struct origin_shared *origin_shared;
 	struct stats *stats;
+	struct peers *peers;
 	int *listen_fds;	   /* a worker's own SO_REUSEPORT sockets, in the order of conf->listeners */
 	int *admin_fds;		   /* the keeper's, in the order of conf->admin_listen */
 	int conf_fd;		   /* sealed memfd: the committed snapshot's text */

@@ -101,6 +101,13 @@ static bool node_is_full(const struct worker_process *p)
 	return open >= limit;
 }
 
+static bool peer_is_full(const struct worker_process *p, const struct sock_addr *peer)
+{
+	uint32_t limit = p->w.conf->limits.connections_per_client;
+
+	return limit != 0 && peers_count(p->given->peers, peer) >= limit;
+}
+
 /* Best effort: what doesn't fit into an empty send buffer isn't waited for. */
 static void refuse(struct worker_process *p, int fd)
 {
@@ -127,13 +134,17 @@ static void count_connections(struct worker *w)
 static void take_connection(struct worker_listener *l, int fd, const struct sock_addr *peer)
 {
 	struct worker_process *p = l->process;
+	unsigned before;
 
 	stats_add(&p->w.stats->gauges.accepted, 1);
-	if (node_is_full(p)) {
+	if (node_is_full(p) || peer_is_full(p, peer)) {
 		refuse(p, fd);
 		return;
 	}
+	before = p->w.connection_count;
 	connection_open(&p->w, fd, peer, &l->conf);
+	if (p->w.connection_count > before)
+		peers_add(p->given->peers, p->w.slot, peer);
 	count_connections(&p->w);
 }
 
@@ -239,9 +250,10 @@ static void on_deadline(struct timer *t)
 	abort_connections(CONTAINER_OF(t, struct worker_process, deadline));
 }
 
-void worker_connection_gone(struct worker *w)
+void worker_connection_gone(struct worker *w, const struct sock_addr *peer)
 {
 	CHECK_MAGIC(w, WORKER_MAGIC);
+	peers_remove(CONTAINER_OF(w, struct worker_process, w)->given->peers, w->slot, peer);
 	count_connections(w);
 	end_if_idle(CONTAINER_OF(w, struct worker_process, w));
 }
@@ -383,6 +395,7 @@ static int open_parts(struct worker_process *p)
 	w->loop = loop_new();
 	w->access = access_log_new(given->access_fd, w->conf->access_combined);
 	w->stats = stats_worker(given->stats, given->slot);
+	peers_reset(given->peers, given->slot);
 	if (w->loop == NULL || w->access == NULL)
 		return -ENOMEM;
 	r = origin_pool_new(given->origin_shared, w->loop, given->slot, &w->origins);

@@ -59,7 +59,7 @@ void requests_free_kept(struct worker *w);
 /* --- what connection.c calls back (worker.c) ---------------------------------------------------- */
 
 /* A connection is gone (connection_count is already less): a draining worker may be done. */
-void worker_connection_gone(struct worker *w);
+void worker_connection_gone(struct worker *w, const struct sock_addr *peer);
 /* The same of a transfer. */
 void worker_transfer_gone(struct worker *w);
 

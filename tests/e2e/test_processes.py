@@ -294,6 +294,21 @@ def test_beyond_the_limit_of_connections_is_503(origin, make_node):
     wait_until(lambda: node.get("/a").status == 200, "room for a connection")
 
 
+def test_beyond_the_limit_of_a_client_is_503(origin, make_node):
+    """Counted over all workers, and given back."""
+    node = make_node(origin, conf={"limits": {"connections_per_client": 3}})
+    origin.page("/a", b"hello", FRESH)
+    open_now = [node.connect() for _ in range(3)]
+    for c in open_now:
+        c.request(target="/a")
+        assert c.response().status == 200
+    with node.connect() as c:
+        assert c.response().status == 503
+    for c in open_now:
+        c.close()
+    wait_until(lambda: node.get("/a").status == 200, "room for a connection")
+
+
 # --- logs
 
 

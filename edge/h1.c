@@ -6,13 +6,13 @@
  * HTTP/1.1, each as large as the bytes that are there; on HTTP/1.0 the close ends it.
  */
 #include <errno.h>
-#include <stdio.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <fcntl.h>
 
 #include "edge/connection.h"
 #include "edge/reason.h"
+#include "edge/text.h"
 
 static struct connection *of(struct exchange *x)
 {
@@ -148,19 +148,30 @@ static void h1_took_body(struct exchange *x, size_t n)
 
 /* --- answers ---------------------------------------------------------------------------------------- */
 
+static void put_status(uint16_t status, struct text *t)
+{
+	text_put(t, VIEW("HTTP/1.1 "));
+	text_decimal(t, status);
+	text_put(t, VIEW(" "));
+	text_put(t, view_str(reason_phrase(status)));
+	text_put(t, VIEW("\r\n"));
+}
+
 static void h1_send_interim(struct exchange *x, uint16_t status, struct view fields)
 {
 	struct connection *c = of(x);
 	char line[64];
-	int n = snprintf(line, sizeof(line), "HTTP/1.1 %u %s\r\n", status, reason_phrase(status));
-	struct iovec v[] = { { line, (size_t)n }, { (void *)fields.p, fields.n }, { "\r\n", 2 } };
+	struct text t = text_over(line, sizeof(line));
+	struct iovec v[] = { { line, 0 }, { (void *)fields.p, fields.n }, { "\r\n", 2 } };
 	struct msghdr message = { .msg_iov = v, .msg_iovlen = ARRAY_LEN(v) };
 	ssize_t sent;
 
 	if (c->rq.minor == 0 || x->sent_head)
 		return;
+	put_status(status, &t);
+	v[0].iov_len = t.n;
 	sent = sendmsg(c->fd, &message, MSG_NOSIGNAL);
-	if (sent >= 0 && (size_t)sent < (size_t)n + fields.n + 2)
+	if (sent >= 0 && (size_t)sent < t.n + fields.n + 2)
 		x->gone = true; /* half an interim head can't be taken back */
 }
 
@@ -170,45 +181,45 @@ static void queue(struct connection *c, const void *p, size_t n)
 		c->pending[c->pending_count++] = (struct iovec){ (void *)p, n };
 }
 
-/* Content-Length or chunked, and what happens to the connection. */
-static int framing_lines(struct connection *c, const struct answer *a)
+static void put_framing(struct connection *c, const struct answer *a, struct text *t)
 {
-	char *at = c->framing_lines;
-	size_t left = sizeof(c->framing_lines);
 	bool http11 = c->rq.minor != 0 || c->scan.head_bytes == 0;
-	int n = 0;
 
 	c->chunked = !a->no_body && a->length < 0 && http11;
 	c->until_close = !a->no_body && a->length < 0 && !http11;
 	if (c->until_close)
 		c->keep_alive = false;
-	if (a->length >= 0)
-		n = snprintf(at, left, "Content-Length: %lld\r\n", (long long)a->length);
-	else if (c->chunked)
-		n = snprintf(at, left, "Transfer-Encoding: chunked\r\n");
+	if (a->length >= 0) {
+		text_put(t, VIEW("Content-Length: "));
+		text_decimal(t, a->length);
+		text_put(t, VIEW("\r\n"));
+	} else if (c->chunked) {
+		text_put(t, VIEW("Transfer-Encoding: chunked\r\n"));
+	}
 	if (!c->keep_alive || c->draining)
-		n += snprintf(at + n, left - (size_t)n, "Connection: close\r\n");
+		text_put(t, VIEW("Connection: close\r\n"));
 	else if (!http11)
-		n += snprintf(at + n, left - (size_t)n, "Connection: keep-alive\r\n");
-	return n + snprintf(at + n, left - (size_t)n, "\r\n");
+		text_put(t, VIEW("Connection: keep-alive\r\n"));
+	text_put(t, VIEW("\r\n"));
 }
 
 static int h1_send_head(struct exchange *x, const struct answer *a)
 {
 	struct connection *c = of(x);
-	int status, framing;
+	struct text status = text_over(c->status_line, sizeof(c->status_line));
+	struct text framing = text_over(c->framing_lines, sizeof(c->framing_lines));
 
 	/* A body that the client still sends and nobody reads: the connection can't be used again. */
 	if (!c->body_ended && a->status >= 300)
 		c->keep_alive = false;
-	status = snprintf(c->status_line, sizeof(c->status_line), "HTTP/1.1 %u %s\r\n", a->status,
-			  reason_phrase(a->status));
-	framing = framing_lines(c, a);
+	put_status(a->status, &status);
+	put_framing(c, a, &framing);
+	CHECK(!status.failed && !framing.failed);
 	c->pending_first = c->pending_count = 0;
-	queue(c, c->status_line, (size_t)status);
+	queue(c, status.p, status.n);
 	queue(c, a->fields.p, a->fields.n);
 	queue(c, a->own.p, a->own.n);
-	queue(c, c->framing_lines, (size_t)framing);
+	queue(c, framing.p, framing.n);
 	return 0;
 }
 

@@ -8,7 +8,6 @@
 #include "edge/request.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "edge/answer.h"
@@ -270,6 +269,16 @@ void request_begin_background(struct request *of)
 
 /* --- step: route ------------------------------------------------------------------------------------ */
 
+/* Unlike others of this node since it started, and of other nodes by chance alone. */
+static struct view new_request_id(struct request *r)
+{
+	struct text t = text_new(&r->arena, 32);
+
+	text_hex(&t, r->w->boot_secret[0]);
+	text_hex(&t, ++r->w->request_serial);
+	return text_view(&t);
+}
+
 static void make_request_id(struct request *r)
 {
 	struct view name = r->conf->request_id_header;
@@ -282,9 +291,7 @@ static void make_request_id(struct request *r)
 	if (given != NULL && given->value.n > 0 && given->value.n <= 128)
 		r->request_id = given->value;
 	else
-		r->request_id = arena_printf(&r->arena, "%016llx%08llx",
-					     (unsigned long long)r->w->boot_secret[0],
-					     (unsigned long long)++r->w->request_serial);
+		r->request_id = new_request_id(r);
 }
 
 static void identify(struct request *r)

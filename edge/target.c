@@ -4,10 +4,21 @@
 #include <errno.h>
 
 #include "edge/http/uri.h"
+#include "edge/text.h"
 
 static bool default_port(struct view scheme, uint16_t port)
 {
 	return port == 0 || port == (view_eq(scheme, VIEW("https")) ? 443 : 80);
+}
+
+static struct view with_port(struct view host, uint16_t port, struct arena *a)
+{
+	struct text t = text_new(a, host.n + sizeof(":65535"));
+
+	text_put(&t, host);
+	text_put(&t, VIEW(":"));
+	text_decimal(&t, port);
+	return text_view(&t);
 }
 
 static int set_host(struct view scheme, struct view authority, struct arena *a, struct target *t)
@@ -20,9 +31,7 @@ static int set_host(struct view scheme, struct view authority, struct arena *a, 
 	if (r != 0)
 		return r;
 	t->host = arena_copy(a, view_of(host, host_bytes));
-	t->authority = default_port(scheme, port)
-			       ? t->host
-			       : arena_printf(a, "%.*s:%u", VIEW_ARG(t->host), port);
+	t->authority = default_port(scheme, port) ? t->host : with_port(t->host, port, a);
 	return t->host.p == NULL || t->authority.p == NULL ? -ENOMEM : 0;
 }
 
@@ -75,5 +84,11 @@ void target_key(const struct target *t, const struct conf_cache *cache, uint8_t 
 
 struct view target_url(const struct target *t, struct arena *a)
 {
-	return arena_printf(a, "%.*s://%.*s%.*s", VIEW_ARG(t->scheme), VIEW_ARG(t->authority), VIEW_ARG(t->path));
+	struct text url = text_new(a, t->scheme.n + t->authority.n + t->path.n + 3);
+
+	text_put(&url, t->scheme);
+	text_put(&url, VIEW("://"));
+	text_put(&url, t->authority);
+	text_put(&url, t->path);
+	return text_view(&url);
 }

@@ -15,3 +15,12 @@ void text_decimal(struct text *t, int64_t number)
 		text_put(t, VIEW("-"));
 	text_put(t, view_of(digits + at, sizeof(digits) - at));
 }
+
+void text_hex(struct text *t, uint64_t number)
+{
+	char digits[16];
+
+	for (size_t i = 0; i < sizeof(digits); i++)
+		digits[i] = "0123456789abcdef"[(number >> (60 - 4 * i)) & 15];
+	text_put(t, view_of(digits, sizeof(digits)));
+}

@@ -1,4 +1,4 @@
-/* Text built piece by piece in an arena's memory: header lines of the hot path, without printf. */
+/* Text built piece by piece, in an arena's memory or the caller's: header lines of the hot path, without printf. */
 #ifndef BRIM_EDGE_TEXT_H
 #define BRIM_EDGE_TEXT_H
 
@@ -19,6 +19,12 @@ static inline struct text text_new(struct arena *a, size_t capacity)
 	return t;
 }
 
+/* Over memory of the caller's. */
+static inline struct text text_over(char *p, size_t capacity)
+{
+	return (struct text){ .p = p, .capacity = capacity };
+}
+
 static inline void text_put(struct text *t, struct view v)
 {
 	if (t->failed || v.n > t->capacity - t->n) {
@@ -31,6 +37,8 @@ static inline void text_put(struct text *t, struct view v)
 }
 
 void text_decimal(struct text *t, int64_t number);
+/* 16 lower-case digits. */
+void text_hex(struct text *t, uint64_t number);
 
 /* "Name: value CRLF". */
 static inline void text_line(struct text *t, struct view name, struct view value)

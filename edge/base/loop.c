@@ -23,7 +23,6 @@ struct loop {
 	uv_prepare_t prepare;
 	uv_idle_t idle;
 	struct list ready;
-	struct mono now;
 	int64_t turn_began_ms, lag_ms;
 	uint64_t turn;
 };
@@ -96,7 +95,6 @@ static void run_readies(uv_check_t *check)
 {
 	struct loop *l = check->data;
 
-	l->now = clock_mono();
 	l->turn_began_ms = (int64_t)uv_now(&l->uv); /* when the poll returned */
 	for (int round = 0; round < ROUNDS && !list_empty(&l->ready); round++)
 		run_batch(l);
@@ -114,7 +112,6 @@ struct loop *loop_new(void)
 		return NULL;
 	}
 	list_init(&l->ready);
-	l->now = clock_mono();
 	uv_check_init(&l->uv, &l->check);
 	uv_prepare_init(&l->uv, &l->prepare);
 	uv_idle_init(&l->uv, &l->idle);
@@ -153,7 +150,7 @@ void loop_stop(struct loop *l)
 
 struct mono loop_now(const struct loop *l)
 {
-	return l->now;
+	return (struct mono){ (int64_t)uv_now(&l->uv) }; /* libuv's clock is CLOCK_MONOTONIC, too */
 }
 
 uint64_t loop_turn(const struct loop *l)
@@ -296,7 +293,7 @@ static void on_timer(uv_timer_t *uv)
 
 	if (t == NULL || t->deadline.ms == 0)
 		return;
-	left = t->deadline.ms - clock_mono().ms;
+	left = t->deadline.ms - loop_now(t->loop).ms;
 	if (left > 0) { /* the deadline has moved since the heap saw it */
 		uv_timer_start(uv, on_timer, (uint64_t)left, 0);
 		return;
@@ -320,9 +317,8 @@ int timer_open(struct timer *t, struct loop *l, timer_fn *fn)
 void timer_set(struct timer *t, uint64_t in_ms)
 {
 	uv_timer_t *uv = &t->handle->uv;
-	int64_t now = clock_mono().ms;
 
-	t->deadline.ms = now + (int64_t)in_ms;
+	t->deadline.ms = loop_now(t->loop).ms + (int64_t)in_ms;
 	/* Later than what the heap waits for: on_timer will find out. */
 	if (uv_is_active((uv_handle_t *)uv) && uv_timer_get_due_in(uv) <= in_ms)
 		return;

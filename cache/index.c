@@ -645,3 +645,8 @@ void index_abort(struct index *ix)
 	ix->writing = NULL;
 	ix->meta = ix->meta_before;
 }
+
+const char *index_library(void)
+{
+	return mdb_version(NULL, NULL, NULL);
+}

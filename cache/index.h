@@ -73,4 +73,7 @@ void index_set_complete(struct index *ix);
 int index_commit(struct index *ix) NODISCARD;
 void index_abort(struct index *ix);
 
+/* For «brim -V»: "LMDB 0.9.24: …". */
+const char *index_library(void);
+
 #endif

@@ -185,3 +185,8 @@ int admin_json_bool(const struct cJSON *object, const char *key, bool *out, stru
 	*out = cJSON_IsTrue(value);
 	return 0;
 }
+
+const char *admin_json_library(void)
+{
+	return cJSON_Version();
+}

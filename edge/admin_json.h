@@ -34,4 +34,7 @@ int admin_json_bool(const struct cJSON *object, const char *key, bool *out,
  * which any byte is. NUL bytes end it. NULL: no memory. */
 const char *admin_json_text(struct view bytes, struct arena *a) NODISCARD;
 
+/* For «brim -V»: the version of cJSON. */
+const char *admin_json_library(void);
+
 #endif

@@ -8,6 +8,7 @@
  */
 #include "edge/base/hash.h"
 
+#include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <pthread.h>
 #include <xxhash.h>
@@ -115,4 +116,9 @@ static void gather_add(struct gather *g, const void *p, size_t n)
 	if (n > 0)
 		memcpy(g->bytes + g->used, p, n);
 	g->used += n;
+}
+
+const char *hash_library(void)
+{
+	return OpenSSL_version(OPENSSL_VERSION);
 }

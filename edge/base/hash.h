@@ -16,4 +16,7 @@ uint64_t hash_sha256_64(const struct view *parts, size_t count);
 uint64_t hash_xxh3(const void *p, size_t n);
 uint64_t hash_xxh3_seed(const void *p, size_t n, uint64_t seed);
 
+/* For «brim -V»: "OpenSSL 3.0.22 …". */
+const char *hash_library(void);
+
 #endif

@@ -405,3 +405,8 @@ int loop_on_signal(struct loop *l, int signal_number, loop_signal_fn *fn, void *
 		uv_close((uv_handle_t *)&h->uv, (uv_close_cb)free);
 	return r;
 }
+
+const char *loop_library(void)
+{
+	return uv_version_string();
+}

@@ -57,7 +57,8 @@ class Failures:
         return any(begun - KILL_GRACE <= killed <= time.monotonic() for killed in self.kills)
 
     def add(self, text):
-        self.found.append(f"{time.monotonic():.3f} {text}")
+        now = time.time()
+        self.found.append(f"{time.strftime('%T', time.gmtime(now))}.{int(now * 1000) % 1000:03} ({time.monotonic():.3f}) {text}")
 
     def broken(self, begun, text):
         """A request that was not answered whole."""
@@ -198,7 +199,10 @@ class Soak:
 
     def do_breaks(self, c, rng):
         target, size, number, begun = self.numbered(c, rng, "breaks", 300_000)
-        r = c.response()
+        try:
+            r = c.response()
+        except ConnectionError:  # it ended before the head was out
+            return True
         if r.complete and r.status == 200:
             self.failures.add(f"{target} broke off at {number % size} of {size}, and looks whole: {r.headers}")
         elif r.status == 200 and not pattern(size, number).startswith(r.body):
@@ -227,25 +231,25 @@ class Soak:
     DEEDS = [("page", 60), ("pipeline", 5), ("conditional", 5), ("once", 10), ("relay", 6), ("breaks", 5), ("leave", 4),
              ("upload", 3), ("nothing", 5)]
 
-    def one_deed(self, c, rng):
-        names, weights = zip(*self.DEEDS)
-        name = rng.choices(names, weights)[0]
+    def one_deed(self, name, c, rng):
         self.count(name)
         return getattr(self, "do_" + name)(c, rng)
 
     def client(self, seed):
         rng = random.Random(seed)
-        c = None
+        names, weights = zip(*self.DEEDS)
+        c, age = None, 0
         while not self.stop.is_set():
-            begun = time.monotonic()
+            begun, deed = time.monotonic(), rng.choices(names, weights)[0]
             try:
                 if c is None:
-                    c = Connection(self.node.address, 20)
-                if self.one_deed(c, rng) or rng.random() < 0.05:
+                    c, age = Connection(self.node.address, 20), 0
+                age += 1
+                if self.one_deed(deed, c, rng) or rng.random() < 0.05:
                     c.close()
                     c = None
             except OSError as e:  # refused, reset, ended, or late
-                self.failures.broken(begun, f"a client's connection: {e!r}")
+                self.failures.broken(begun, f"a client's connection in deed {age}, {deed}, begun {begun:.3f}: {e!r}")
                 c.close() if c else None
                 c = None
                 self.stop.wait(0.05)

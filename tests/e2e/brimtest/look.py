@@ -43,13 +43,13 @@ def links(pid):
 
 
 def held(pid):
-    """Descriptors by kind: socket, pipe, body (segments and chunks), gone (unlinked files), other."""
+    """Descriptors by kind: socket, pipe, store (the index, segments, chunks: kept open), gone (unlinked files), other."""
     kinds = collections.Counter()
     for link in links(pid):
         if link.endswith(" (deleted)") and not link.startswith("/memfd:"):
             kinds["gone"] += 1
-        elif re.search(r"/store/(segments|chunks)/.", link):
-            kinds["body"] += 1
+        elif "/store/" in link:
+            kinds["store"] += 1
         else:
             kinds[re.match(r"socket|pipe|", link).group() or "other"] += 1
     return kinds

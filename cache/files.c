@@ -18,6 +18,7 @@
 
 enum {
 	SWEEP_FILES = 1000,
+	SETTLE_TICKS = 10, /* an unlink comes at most so long after what caused it */
 	LIMIT_MAX = 1 << 18,
 	DEAD_PART = 8, /* of a store may be dead but open */
 	OPEN_FLAGS = O_RDWR | O_CLOEXEC | O_NOFOLLOW,
@@ -307,14 +308,57 @@ static void cut_longest_dead(struct files *fs)
 	}
 }
 
+/* Moves when something was replaced, refused or evicted; a commit that only adds an object leaves it where it is. */
+static uint64_t turnover(const struct files *fs)
+{
+	uint64_t total = 0;
+
+	for (unsigned i = 0; i < fs->store_count; i++) {
+		const struct shared_store *st = &fs->shared->stores[i];
+
+		total += atomic_load_explicit(&st->commits, memory_order_relaxed) -
+			 atomic_load_explicit(&st->objects, memory_order_relaxed) +
+			 atomic_load_explicit(&st->commits_refused, memory_order_relaxed) +
+			 atomic_load_explicit(&st->evicted_segments, memory_order_relaxed);
+	}
+	return total;
+}
+
+void files_expect_unlinks(struct files *fs)
+{
+	fs->settle_ticks = SETTLE_TICKS;
+}
+
+/* False: nothing was unlinked since all files were looked at. */
+static bool worth_looking(struct files *fs)
+{
+	uint64_t now = turnover(fs);
+
+	if (now != fs->turnover)
+		files_expect_unlinks(fs);
+	fs->turnover = now;
+	if (fs->settle_ticks > 0) {
+		fs->settle_ticks--;
+		fs->buckets_left = FILES_BUCKETS; /* the round that counts begins when all is quiet */
+		return true;
+	}
+	return fs->buckets_left > 0;
+}
+
 void files_sweep(struct files *fs)
 {
 	unsigned seen = 0;
 
+	if (!worth_looking(fs)) {
+		cut_longest_dead(fs);
+		return;
+	}
 	for (unsigned i = 0; i < FILES_BUCKETS && seen < SWEEP_FILES; i++) {
 		struct list *bucket = &fs->buckets[fs->cursor];
 
 		fs->cursor = (fs->cursor + 1) % FILES_BUCKETS;
+		if (fs->buckets_left > 0)
+			fs->buckets_left--;
 		LIST_EACH (bucket, link, following) {
 			look_at(fs, LIST_ENTRY(link, struct file, bucket));
 			seen++;

@@ -57,6 +57,8 @@ struct files {
 	uint64_t dead_bytes[SHARED_STORES]; /* held and not cut */
 	bool no_cached_open;		    /* openat2 can't do it here */
 	unsigned cursor;		    /* the sweep's next bucket */
+	unsigned settle_ticks, buckets_left;
+	uint64_t turnover; /* of all stores when last looked */
 	struct list buckets[FILES_BUCKETS];
 };
 
@@ -77,7 +79,10 @@ int files_adopt(struct files *fs, const struct file_name *name, int fd, struct f
 struct file *file_ref(struct file *f);
 void files_put(struct files *fs, struct file **f);
 
-/* Once a second; looks at about a thousand files, then goes on where it was. */
+/* Something of this process's will be unlinked soon (a fill was aborted). */
+void files_expect_unlinks(struct files *fs);
+/* Once a second; looks at about a thousand files, then goes on where it was. Where nothing goes, nothing is looked at: after
+ * an object was replaced or evicted anywhere all files are looked at, for ten seconds and then once more. */
 void files_sweep(struct files *fs);
 
 #endif

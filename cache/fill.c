@@ -672,13 +672,20 @@ int cache_fill_finish(struct cache_fill *f)
 	return 0;
 }
 
+static void drop_claim(struct cache_fill *f)
+{
+	if (f->claim != NULL && f->chunk_count > 0)
+		files_expect_unlinks(&f->cache->files);
+	cache_claim_drop(&f->claim);
+}
+
 void cache_fill_abort(struct cache_fill *f)
 {
 	CHECK_MAGIC(f, FILL_MAGIC);
 	if (f->state == FILL_OPEN)
 		broken(f, -ECANCELED);
 	stop_waiting(f);
-	cache_claim_drop(&f->claim);
+	drop_claim(f);
 }
 
 struct cache_fill *cache_fill_ref(struct cache_fill *f)
@@ -697,7 +704,7 @@ void cache_fill_unref(struct cache_fill *f)
 	if (--f->refs != 0)
 		return;
 	stop_waiting(f);
-	cache_claim_drop(&f->claim);
+	drop_claim(f);
 	files_put(&f->cache->files, &f->segment);
 	for (unsigned i = 0; i < HELD_CHUNKS; i++)
 		files_put(&f->cache->files, &f->chunks[i]);

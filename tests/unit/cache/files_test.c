@@ -24,6 +24,7 @@ static void discard(struct world *w, uint64_t id)
 
 	format_chunk_path(id, 0, path);
 	assert_int_equal(unlinkat(w->conf.stores[0].dir_fd, path, 0), 0);
+	files_expect_unlinks(&fs);
 }
 
 /* Opens by whatever way it takes. */
@@ -155,6 +156,30 @@ static void test_held_files_that_are_gone_are_counted(void **state)
 	finish(&w);
 }
 
+/* Nothing goes, nothing is looked at, whatever comes; an object that was replaced makes it look again. */
+static void test_an_idle_node_looks_at_nothing(void **state)
+{
+	struct world w;
+	struct file *f;
+
+	(void)state;
+	begin(&w, 4);
+	assert_int_equal(get(&w, 1, &f), 0);
+	files_put(&fs, &f);
+	for (unsigned i = 0; i < 20; i++)
+		files_sweep(&fs);
+	discard(&w, 1);
+	fs.settle_ticks = 0;
+	atomic_fetch_add(&w.store->commits, 5);
+	atomic_fetch_add(&w.store->objects, 5);
+	files_sweep(&fs);
+	assert_int_equal(fs.count, 1);
+	atomic_fetch_add(&w.store->commits, 1);
+	files_sweep(&fs);
+	assert_int_equal(fs.count, 0);
+	finish(&w);
+}
+
 /* Over an eighth of the store: the longest dead goes, and only as many as must. */
 static void test_the_longest_dead_is_cut_off(void **state)
 {
@@ -208,8 +233,8 @@ static void test_a_cut_reader_is_told(void **state)
 	assert_int_equal(unlinkat(w.conf.stores[0].dir_fd, path, 0), 0);
 	atomic_store(&w.store->dead_open_bytes[3], WORLD_BYTES / 4); /* another worker holds much */
 	before = w.woken;
-	for (unsigned i = 0; i < 2; i++)
-		files_sweep(&w.cache->files);
+	atomic_fetch_add(&w.store->evicted_segments, 1);
+	files_sweep(&w.cache->files);
 	world_wait(&w, before);
 	assert_int_equal(cache_object_body(o, &reader, 0, &w.wake, &span), -ECANCELED);
 	cache_reader_fini(&reader);
@@ -226,6 +251,7 @@ int main(void)
 		cmocka_unit_test(test_the_least_used_idle_file_makes_room),
 		cmocka_unit_test(test_idle_files_that_are_gone_are_closed),
 		cmocka_unit_test(test_held_files_that_are_gone_are_counted),
+		cmocka_unit_test(test_an_idle_node_looks_at_nothing),
 		cmocka_unit_test(test_the_longest_dead_is_cut_off),
 		cmocka_unit_test(test_a_cut_reader_is_told),
 	};

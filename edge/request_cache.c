@@ -307,6 +307,16 @@ enum step_result request_serve_object(struct request *r, enum stats_result resul
 
 /* --- step: deliver ---------------------------------------------------------------------------------------- */
 
+/* The body went while we were asking (evicted, or the disk lost it). Before a byte of the answer is out that is a miss. */
+static enum step_result body_lost(struct request *r)
+{
+	if (r->x->sent_head)
+		return request_broken(r);
+	request_forget_object(r);
+	r->why = FORWARD_URI_MISS;
+	return pass(r);
+}
+
 enum step_result request_step_deliver(struct machine *m)
 {
 	struct request *r = request_of(m);
@@ -326,7 +336,7 @@ enum step_result request_step_deliver(struct machine *m)
 		if (e == -EINPROGRESS)
 			return STEP_PARK;
 		if (e != 0)
-			return request_broken(r);
+			return body_lost(r);
 		n = r->x->ops->send_file(r->x, span.fd, span.offset, span.bytes, r->offset + span.bytes == total);
 		if (n < 0)
 			return request_broken(r);

@@ -3,6 +3,7 @@
 
 #include "edge/client.h"
 #include "edge/request.h"
+#include "edge/scopes.h"
 
 static bool allowed(const struct request *r)
 {
@@ -35,8 +36,9 @@ static enum step_result answered(struct request *r, uint64_t sequence)
 enum step_result request_step_purge(struct machine *m)
 {
 	struct request *r = request_of(m);
-	struct cache_scope scope = cache_scope_url(r->key.primary);
+	struct cache_scope scopes[SCOPES_OF_URL_MAX];
 	uint64_t sequence;
+	unsigned count;
 
 	if (!r->target.site->purge_allowed)
 		return request_answer(r, 405, VIEW("Allow: GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH\r\n"),
@@ -47,7 +49,8 @@ enum step_result request_step_purge(struct machine *m)
 		return request_error(r, 501, NULL, "purging by prefix is not supported by this version");
 	if (r->w->cache == NULL)
 		return request_error(r, 503, NULL, "the keeper is away");
-	switch (cache_purge_ask(r->w->cache, &r->purge, &scope, 1, wants_soft(r), &m->ready, &sequence)) {
+	count = scopes_of_url(&r->target, scopes);
+	switch (cache_purge_ask(r->w->cache, &r->purge, scopes, count, wants_soft(r), &m->ready, &sequence)) {
 	case 0:
 		return answered(r, sequence);
 	case -EINPROGRESS:

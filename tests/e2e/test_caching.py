@@ -360,3 +360,16 @@ def test_purge_needs_leave(origin, make_node):
     assert other.request("PURGE", "/a").status == 403
     proxied = make_node(origin, site={"purge_from": ["127.0.0.1/32"]}, conf={"trusted_proxies": ["127.0.0.0/8"]})
     assert proxied.request("PURGE", "/a", {"X-Forwarded-For": "9.9.9.9"}).status == 403
+
+
+def test_a_purge_names_every_key_that_rules_give_the_url(origin, make_node):
+    node = make_node(origin, site={"purge_from": ["127.0.0.1/32"], "rules": [
+        {"match": {"cookie": "plain"}, "cache": {"key": {"query": "none"}}}]})
+    origin.page("/a", b"hello", FRESH)
+    with_cookie = {"Cookie": "plain=1"}
+    for headers in ({}, with_cookie):
+        node.get("/a?x", headers)
+        assert node.get("/a?x", headers).hit
+    assert node.request("PURGE", "/a?x").status == 200
+    assert not node.get("/a?x").hit
+    assert not node.get("/a?x", with_cookie).hit

@@ -80,11 +80,12 @@ static int guarded_known(struct index *ix, const uint8_t primary[16])
 
 /* --- waking ---------------------------------------------------------------------------------------- */
 
-static void look_around(struct cache *c, bool all_asks)
+/* everybody: the keeper is away, so what they wait for won't come; they find another way. */
+static void look_around(struct cache *c, bool everybody)
 {
 	shared_worker_woken(c->shared, (unsigned)c->slot);
-	claim_wake_waiting(c);
-	purge_ask_wake(c, all_asks);
+	claim_wake_waiting(c, everybody);
+	purge_ask_wake(c, everybody);
 }
 
 static void on_woken(struct watch *w, unsigned events)

@@ -269,12 +269,12 @@ static bool is_over(const struct cache *c, const struct cache_wait *wait)
 	       atomic_load_explicit(&at->generation, memory_order_relaxed) != wait->generation;
 }
 
-void claim_wake_waiting(struct cache *c)
+void claim_wake_waiting(struct cache *c, bool all)
 {
 	LIST_EACH (&c->waits, link, following) {
 		struct cache_wait *wait = LIST_ENTRY(link, struct cache_wait, link);
 
-		if (!is_over(c, wait))
+		if (!all && !is_over(c, wait))
 			continue;
 		list_remove(&wait->link);
 		ready_post(wait->wake);
@@ -287,7 +287,7 @@ static void wake_after(struct cache *c, uint64_t mask)
 	const uint64_t self = (uint64_t)1 << c->slot;
 
 	if (mask & self)
-		claim_wake_waiting(c);
+		claim_wake_waiting(c, false);
 	shared_wake_workers(c->shared, mask & ~self);
 }
 

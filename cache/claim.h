@@ -63,7 +63,8 @@ void claim_done(struct cache_claim **cl);
 /* FILLING → FAILED after something was written: wakes who waits; the keeper unlinks and frees. *cl is freed. */
 void claim_fail(struct cache_claim **cl);
 
-/* The worker was woken: post the wakes of those whose claim is not FILLING or DONE any more. */
-void claim_wake_waiting(struct cache *c);
+/* The worker was woken: post the wakes of those whose claim is not FILLING or DONE any more; all: of everybody, since
+ * nothing will be committed for now. */
+void claim_wake_waiting(struct cache *c, bool all);
 
 #endif

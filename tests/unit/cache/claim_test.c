@@ -225,6 +225,25 @@ static void test_nothing_is_claimed_where_nothing_can_be_stored(void **state)
 	world_close(&w);
 }
 
+/* A keeper that hangs commits nothing: who waits for a claim is sent on, and passes. */
+static void test_nobody_waits_for_a_keeper_that_is_away(void **state)
+{
+	struct world w;
+	struct cache_key key = world_key("/a");
+	struct cache_wait wait = { 0 };
+	struct cache_claim *claim, *none = NULL;
+
+	(void)state;
+	world_open(&w);
+	claim = world_own(&w, &key);
+	assert_int_equal(world_claim(&w, &key, &wait, &none), CACHE_CLAIM_WAIT);
+	claim_done(&claim);
+	shared_keeper_gone(w.shared);
+	world_wait(&w, 0);
+	assert_int_equal(world_claim(&w, &key, &wait, &none), CACHE_CLAIM_PASS);
+	world_close(&w);
+}
+
 static void test_what_was_drawn_comes_back(void **state)
 {
 	struct world w;
@@ -452,6 +471,7 @@ int main(void)
 		cmocka_unit_test(test_a_purge_supersedes),
 		cmocka_unit_test(test_a_full_stripe_passes),
 		cmocka_unit_test(test_nothing_is_claimed_where_nothing_can_be_stored),
+		cmocka_unit_test(test_nobody_waits_for_a_keeper_that_is_away),
 		cmocka_unit_test(test_what_was_drawn_comes_back),
 		cmocka_unit_test(test_the_ring_names_what_is_done_and_says_when_it_was_lapped),
 		cmocka_unit_test(test_another_worker_owns_it_and_wakes_us),

@@ -9,6 +9,8 @@
  * An index is opened at the first lookup after its store came into service (LMDB handles must not cross a fork), and anew
  * when the keeper put another in its place.
  */
+#include "cache/cache.h"
+
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>

@@ -2,8 +2,8 @@
  * Claims as the keeper and the fill see them: who is filling what. The worker's public side
  * (cache_claim_take, cache_claim_drop, waits) is in cache/cache.h; the states are in cache/shared.h.
  *
- * A claim's stripe is chosen by a keyed hash of the primary key, so that a peer can't aim at one and all variants meet. Its mutex guards the
- * search and the fields that the search reads; it is never held across I/O or while waiting, and a worker
+ * A claim's stripe is chosen by a keyed hash of the primary key, so that a peer can't aim at one and all
+ * variants meet. Its mutex guards the search and the fields that the search reads; it is never held across I/O or while waiting, and a worker
  * that can't have it within a millisecond passes. A holder's death leaves at most one slot half written: a slot
  * becomes visible by its state alone, which is stored last.
  *

@@ -139,7 +139,9 @@ int files_open(int dir_fd, const struct file_name *name)
 
 	path_of(name, path);
 	fd = openat(dir_fd, path, OPEN_FLAGS);
-	return fd < 0 ? -errno : fd;
+	if (fd < 0)
+		return -errno;
+	return fd;
 }
 
 int files_create(int dir_fd, const struct file_name *name)
@@ -149,7 +151,9 @@ int files_create(int dir_fd, const struct file_name *name)
 
 	path_of(name, path);
 	fd = openat(dir_fd, path, OPEN_FLAGS | O_CREAT | O_EXCL, 0640);
-	return fd < 0 ? -errno : fd;
+	if (fd < 0)
+		return -errno;
+	return fd;
 }
 
 static void close_file(struct files *fs, struct file *f);

@@ -12,7 +12,7 @@
  * whether this process aborted it or died.
  *
  * Before a chunk file is made, the claim says so and how many bytes were drawn for it. Bytes in «unsynced» are the
- * brake: over half of the limit a fill gets a little every 50 ms, over the limit, or after two seconds of
+ * brake: over half of the limit a fill gets a little every 50 ms, over the limit, or after a second of
  * that, it is told to relay instead. Room in the store is asked for and waited for in the same way.
  *
  * Rejected: reserving the whole length at the start (a 100 GB response would evict the store before a byte came), and
@@ -37,7 +37,7 @@ enum {
 	SPLICE_STAGED_BYTES = 16 << 10, /* a spliced body over this goes direct: one copy less */
 	HELD_CHUNKS = 32,		/* the newest chunk files stay open for slower readers */
 	SLOW_BYTES = 256 << 10,		/* what a slowed fill may append each CACHE_SLOW_MS */
-	PATIENCE_MS = 2000,
+	PATIENCE_MS = 1000,
 	OBJECT_PART = 2, /* of a store is more than any object may take */
 };
 
@@ -128,6 +128,21 @@ int cache_fill_begin(struct cache_claim **claim, const struct cache_key *key,
 	return 0;
 }
 
+/* False: the keeper is told how much is wanted. */
+static bool has_room(struct cache *c, struct shared_store *st, uint64_t bytes)
+{
+	if (atomic_load_explicit(&st->free_bytes, memory_order_relaxed) >= (int64_t)bytes)
+		return true;
+	atomic_store_explicit(&st->wanted_bytes, bytes, memory_order_relaxed);
+	shared_hint_keeper(c->shared);
+	return false;
+}
+
+static uint64_t first_chunk_bytes(const struct shared_store *st, int64_t body_bytes)
+{
+	return (uint64_t)body_bytes < st->chunk_bytes ? (uint64_t)body_bytes : st->chunk_bytes;
+}
+
 static int choose_store(struct cache_claim *cl, const struct cache_key *key, int64_t body_bytes,
 			unsigned *out_store)
 {
@@ -147,6 +162,8 @@ static int choose_store(struct cache_claim *cl, const struct cache_key *key, int
 	if (atomic_load_explicit(&st->unsynced_bytes, memory_order_relaxed) >
 	    (int64_t)st->unsynced_limit_bytes)
 		return -EAGAIN;
+	if (body_bytes > st->small_bytes && !has_room(c, st, first_chunk_bytes(st, body_bytes)))
+		return -ENOSPC;
 	return 0;
 }
 
@@ -274,12 +291,8 @@ static int next_chunk(struct cache_fill *f, bool forced)
 	struct file **place = &f->chunks[f->chunk_count % HELD_CHUNKS];
 	int fd, e;
 
-	if (atomic_load_explicit(&f->store->free_bytes, memory_order_relaxed) < (int64_t)bytes) {
-		atomic_store_explicit(&f->store->wanted_bytes, bytes, memory_order_relaxed);
-		shared_hint_keeper(f->cache->shared);
-		if (!forced)
-			return -ENOSPC;
-	}
+	if (!has_room(f->cache, f->store, bytes) && !forced)
+		return -ENOSPC;
 	/* Written down before it is done: a death in between gives back what was not taken, at most once. Release: the
 	 * keeper that sees the chunk in the claim sees the bytes. */
 	atomic_fetch_add_explicit(&f->shared->drawn_bytes, bytes, memory_order_relaxed);

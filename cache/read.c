@@ -213,7 +213,7 @@ int64_t read_now(struct cache *c, int fd, void *into, uint32_t bytes, uint64_t o
 
 static bool has_byte(struct cache *c, int fd, uint64_t at)
 {
-	char byte;
+	char byte = 0;
 
 	return read_now(c, fd, &byte, 1, at) == 1;
 }

@@ -306,8 +306,11 @@ static void test_what_cannot_be_stored_is_refused_and_lets_go_of_its_claim(void 
 	atomic_store(&w.store->open[0], 0);
 	atomic_store(&w.store->open[1], 0);
 	assert_int_equal(begin_anew(&w, 100000), -EAGAIN);
+	atomic_store(&w.store->free_bytes, 1000);
+	assert_int_equal(begin_anew(&w, 3 << 20), -ENOSPC);
+	assert_int_equal(atomic_load(&w.store->wanted_bytes), w.store->chunk_bytes);
 	assert_int_equal(cache_claims_held(w.shared), 0);
-	assert_int_equal(atomic_load(&w.store->fills_refused), 3);
+	assert_int_equal(atomic_load(&w.store->fills_refused), 4);
 	world_close(&w);
 }
 

@@ -88,7 +88,7 @@ static inline void world_make_dirs(struct world *w)
 {
 	char path[32];
 
-	strcpy(w->dir, "/tmp/brim-test-XXXXXX");
+	snprintf(w->dir, sizeof(w->dir), "/tmp/brim-test-XXXXXX");
 	assert_non_null(mkdtemp(w->dir));
 	w->conf.stores[0].dir_fd = open(w->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	assert_true(w->conf.stores[0].dir_fd >= 0);

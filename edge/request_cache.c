@@ -14,6 +14,7 @@
 
 enum {
 	DELIVER_BYTES = 1 << 20, /* a turn's share of one request */
+	COMMIT_WAIT_MS = 1000,
 	WAITS_MAX = 2,		 /* whose wait came to nothing twice goes its own way */
 	KEPT_PARTS_MAX = 64,
 	VARY_VALUE_BYTES = 512,
@@ -221,7 +222,8 @@ static enum step_result wait(struct request *r, bool collapsed)
 	r->waiting = true;
 	r->collapsed |= collapsed;
 	r->waits++;
-	machine_deadline(&r->m, r->cache.collapse_wait_ms);
+	/* A commit is a matter of milliseconds, unless the keeper hangs. */
+	machine_deadline(&r->m, collapsed ? r->cache.collapse_wait_ms : COMMIT_WAIT_MS);
 	return STEP_PARK;
 }
 

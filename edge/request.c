@@ -410,6 +410,7 @@ enum step_result request_answer(struct request *r, uint16_t status, struct view 
 	};
 	r->body = r->answer.no_body ? (struct view){ 0 } : body;
 	r->offset = 0;
+	machine_no_deadline(&r->m); /* of what was waited for before */
 	if (r->x->ops->send_head(r->x, &r->answer) != 0)
 		return request_broken(r);
 	return request_goto(r, REQUEST_SEND);

@@ -61,11 +61,14 @@ static int upload_piece(struct request *r, bool *out_wait)
 	int e = r->x->ops->read_body(r->x, &v);
 
 	if (e == 0) {
+		if (r->m.timed_out)
+			return 408;
 		if (r->m.timer.deadline.ms == 0)
 			machine_deadline(&r->m, r->conf->limits.body_timeout_ms);
 		*out_wait = true;
 		return 0;
 	}
+	machine_no_deadline(&r->m); /* the client has done its part: if we wait now, then for the origin */
 	if (e == -ENODATA) {
 		e = fetch_send_end(r->fetch);
 		*out_wait = e == -EAGAIN;
@@ -84,7 +87,7 @@ static int upload_piece(struct request *r, bool *out_wait)
 	else {
 		r->x->ops->took_body(r->x, (size_t)n);
 		r->uploaded += (uint64_t)n;
-		machine_no_deadline(&r->m);
+		stats_add(&stats_site(r->w->stats, r->target.site->slot)->request_body_bytes, (uint64_t)n);
 	}
 	return 0;
 }
@@ -96,8 +99,6 @@ static int upload(struct request *r)
 
 	while (!r->upload_ended && !wait && e == 0)
 		e = upload_piece(r, &wait);
-	if (r->upload_ended)
-		machine_no_deadline(&r->m);
 	return e;
 }
 
@@ -368,7 +369,7 @@ enum step_result request_step_await(struct machine *m)
 		return upload_failed(r, e);
 	switch (fetch_state(r->fetch)) {
 	case FETCH_STARTING:
-		return m->timed_out ? upload_failed(r, 408) : STEP_PARK;
+		return STEP_PARK;
 	case FETCH_INTERIM: {
 		const struct http_response *rs = fetch_response(r->fetch);
 

@@ -286,7 +286,7 @@ static enum step_result step_exchange(struct machine *m)
 	c->blocked = false;
 	if (c->x.request != NULL)
 		machine_wake(c->x.request);
-	return STEP_PARK;
+	return m->broken ? STEP_PARK : STEP_GUARD;
 }
 
 /* --- step: linger -------------------------------------------------------------------------------- */

@@ -209,6 +209,8 @@ static void arm(struct watch *w, unsigned events)
 		uv_events |= UV_READABLE;
 	if (events & WATCH_WRITE)
 		uv_events |= UV_WRITABLE;
+	if (events == WATCH_ERROR)
+		uv_events = UV_PRIORITIZED; /* errors are told with anything; nobody sends urgent data */
 	CHECK(uv_poll_start(&w->handle->uv, uv_events, on_poll) == 0);
 }
 
@@ -228,6 +230,8 @@ static void on_poll(uv_poll_t *uv, int status, int uv_events)
 		events |= WATCH_READ;
 	if (uv_events & UV_WRITABLE)
 		events |= WATCH_WRITE;
+	if (uv_events & UV_PRIORITIZED) /* somebody does */
+		arm(w, w->wanted & ~(unsigned)WATCH_ERROR);
 	if (events & ~w->wanted)
 		arm(w, w->wanted); /* a wish that was taken back: now it costs something */
 	if (events & w->wanted)
@@ -254,6 +258,9 @@ int watch_open(struct watch *w, struct loop *l, int fd, watch_fn *fn)
 void watch_want(struct watch *w, unsigned events)
 {
 	w->wanted = (uint8_t)events;
+	/* What is armed tells of errors, too; and reading is what is wanted next. */
+	if (events == WATCH_ERROR)
+		events = w->armed != 0 ? 0 : WATCH_READ;
 	if (events & ~(unsigned)w->armed)
 		arm(w, events);
 }

@@ -51,7 +51,8 @@ struct watch {
 };
 
 int watch_open(struct watch *w, struct loop *l, int fd, watch_fn *fn) NODISCARD;
-/* What the owner waits for from now on; 0: nothing (but errors are reported while READ or WRITE is armed). */
+/* What the owner waits for from now on; 0: nothing (but errors are reported while READ or WRITE is armed);
+ * WATCH_ERROR: nothing but errors. */
 void watch_want(struct watch *w, unsigned events);
 /* The watch gets another owner and function, without a system call; «to» wants nothing yet, «from» is closed. */
 void watch_move(struct watch *from, struct watch *to, watch_fn *fn);

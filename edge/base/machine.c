@@ -55,6 +55,9 @@ void machine_run(struct machine *m)
 		case STEP_PARK:
 			wait_for(m, 0);
 			break;
+		case STEP_GUARD:
+			wait_for(m, WATCH_ERROR);
+			break;
 		case STEP_YIELD:
 			want(m, 0);
 			ready_post(&m->ready);

@@ -18,6 +18,7 @@ enum step_result {
 	STEP_WRITE, /* call again when it can be written */
 	STEP_BOTH,  /* either */
 	STEP_PARK,  /* call again when someone wakes the machine */
+	STEP_GUARD, /* as PARK, and when the peer is found to be gone (broken) */
 	STEP_YIELD, /* call again in the next turn of the loop */
 	STEP_DONE,  /* the machine is over: its end function frees it */
 };

@@ -20,6 +20,7 @@ struct echo {
 	char got[16];
 	size_t got_bytes;
 	struct echo *partner;
+	struct timer later;
 };
 
 static struct echo *echo_of(struct machine *m)
@@ -55,6 +56,14 @@ static enum step_result step_parked(struct machine *m)
 	return e->woken == 3 ? STEP_DONE : STEP_PARK;
 }
 
+static enum step_result step_guarded(struct machine *m)
+{
+	struct echo *e = echo_of(m);
+
+	e->woken++;
+	return m->broken ? STEP_DONE : STEP_GUARD;
+}
+
 /* Wakes itself while it runs: the wake must not be lost when it then parks. */
 static enum step_result step_wakes_itself(struct machine *m)
 {
@@ -79,6 +88,7 @@ static enum step_result step_endless(struct machine *m)
 
 static const struct step reading[] = { { "read", step_read } };
 static const struct step parking[] = { { "parked", step_parked } };
+static const struct step guarding[] = { { "guarded", step_guarded } };
 static const struct step self_waking[] = { { "self", step_wakes_itself } };
 static const struct step waking[] = { { "waking", step_wakes_partner } };
 static const struct step endless[] = { { "endless", step_endless } };
@@ -203,32 +213,68 @@ static void machines_wake_each_other_by_the_ready_list(void **state)
 	assert_int_equal(a.ended, 1);
 }
 
-static void a_broken_socket_reaches_a_parked_machine(void **state)
+/* TCP, since only there a reset can be made. */
+static void connected(struct echo *e)
 {
 	struct linger reset = { .l_onoff = 1 };
 	struct sockaddr_storage address;
 	socklen_t n = sizeof(address);
-	struct echo e = { 0 };
 	int listener = socket(AF_INET, SOCK_STREAM, 0);
 
-	(void)state;
 	memset(&address, 0, sizeof(address));
 	address.ss_family = AF_INET;
 	assert_int_equal(bind(listener, (struct sockaddr *)&address, sizeof(struct sockaddr_in)), 0);
 	assert_int_equal(listen(listener, 1), 0);
 	assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &n), 0);
-	e.other = socket(AF_INET, SOCK_STREAM, 0);
-	assert_int_equal(connect(e.other, (struct sockaddr *)&address, n), 0);
-	e.fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK);
+	e->other = socket(AF_INET, SOCK_STREAM, 0);
+	assert_int_equal(connect(e->other, (struct sockaddr *)&address, n), 0);
+	e->fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK);
+	setsockopt(e->other, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+	close(listener);
+}
+
+static void a_broken_socket_reaches_a_parked_machine(void **state)
+{
+	struct echo e = { 0 };
+
+	(void)state;
+	connected(&e);
 	start(&e, parking, e.fd);
 	watch_want(&e.m.watch, WATCH_READ); /* armed, as after a head was read */
-	setsockopt(e.other, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
 	close(e.other);
 	loop_run(loop);
 	assert_int_equal(e.ended, 1);
 	assert_true(e.m.broken);
 	close(e.fd);
-	close(listener);
+}
+
+static void send_then_reset(struct timer *t)
+{
+	struct echo *e = CONTAINER_OF(t, struct echo, later);
+
+	if (e->got_bytes++ == 0) {
+		assert_int_equal(write(e->other, "x", 1), 1);
+		timer_set(t, 5);
+		return;
+	}
+	close(e->other);
+}
+
+/* Nothing was ever armed, and bytes that nobody wants come first: they wake nobody. */
+static void a_guard_sees_the_reset_and_nothing_else(void **state)
+{
+	struct echo e = { 0 };
+
+	(void)state;
+	connected(&e);
+	start(&e, guarding, e.fd);
+	assert_int_equal(timer_open(&e.later, loop, send_then_reset), 0);
+	timer_set(&e.later, 5);
+	loop_run(loop);
+	assert_int_equal(e.woken, 2);
+	assert_true(e.m.broken);
+	timer_close(&e.later);
+	close(e.fd);
 }
 
 static void steps_have_a_budget_and_others_run_between(void **state)
@@ -255,6 +301,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_wake_during_a_step_is_not_lost, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(machines_wake_each_other_by_the_ready_list, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_broken_socket_reaches_a_parked_machine, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_guard_sees_the_reset_and_nothing_else, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(steps_have_a_budget_and_others_run_between, set_up, tear_down),
 	};
 

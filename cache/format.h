@@ -67,8 +67,7 @@ struct format_store {
 	uint64_t scan_epoch;
 	uint32_t scan_segment;
 	uint32_t flags;
-	uint32_t starts; /* of keepers since one last ran for a while: an index that kills them is wiped */
-	uint32_t reserved;
+	uint64_t reserved;
 	uint8_t boot_id[40]; /* text, NUL-padded: when the store was last open */
 };
 static_assert(sizeof(struct format_store) == 120, "superblock");

@@ -121,7 +121,7 @@ void keeper_store_failed(struct keeper_store *ks, enum shared_reason reason, int
 {
 	char path[256];
 
-	shared_store_fail(ks->shared, ks->number, reason, error);
+	shared_store_fail(ks->shared, ks->number, reason, error < 0 ? -error : error);
 	if (!ks->usable)
 		return;
 	log_error("store_failed", "store=%s path=%s state=\"%s\" error=\"%s\"", ks->st->name,
@@ -212,8 +212,6 @@ static void tick_store(struct keeper_store *ks)
 	account_tick(ks);
 	if (ks->keeper->ticks % KEEPER_SCAN_TICKS == 0)
 		segments_seal(ks);
-	if (ks->keeper->ticks == KEEPER_SETTLED_TICKS)
-		recover_note(ks, RECOVER_SETTLED);
 }
 
 static void on_tick(struct timer *t)
@@ -235,6 +233,16 @@ static void on_tick(struct timer *t)
 
 /* --- opening -------------------------------------------------------------------------------------------------- */
 
+static void run_blame(struct job *j)
+{
+	recover_blame(CONTAINER_OF(j, struct keeper_store, blame));
+}
+
+static void blamed(struct job *j)
+{
+	(void)j;
+}
+
 static int open_lanes(struct keeper_store *ks)
 {
 	struct loop *l = ks->keeper->loop;
@@ -244,6 +252,8 @@ static int open_lanes(struct keeper_store *ks)
 		r = lane_open(l, &ks->slow_lane);
 	if (r == 0)
 		r = lane_open(l, &ks->journal_lane);
+	if (r == 0) /* all that its thread does from now on */
+		lane_submit(ks->commit_lane, &ks->blame, run_blame, blamed);
 	return r;
 }
 
@@ -280,7 +290,7 @@ static void open_super(struct keeper_store *ks)
 	r = recover_super(ks);
 	if (r != 0) {
 		shared_store_fail(ks->shared, ks->number,
-				  r == -EPROTONOSUPPORT ? REASON_FORMAT : REASON_OPEN, r);
+				  r == -EPROTONOSUPPORT ? REASON_FORMAT : REASON_OPEN, -r);
 		return;
 	}
 	ks->usable = true;
@@ -312,8 +322,13 @@ static void begin_epoch(struct keeper *k)
 
 static void open_store(struct keeper_store *ks, bool all_lost)
 {
-	int r = recover_store(ks, all_lost);
+	int r;
 
+	recover_blame(ks);
+	r = recover_store(ks, all_lost);
+	recover_blame(NULL);
+
+	shared_keeper_beat(ks->shared);
 	if (all_lost)
 		log_warn("journal_lost",
 			 "store=%s what=\"its objects can't be trusted and are dropped\"",
@@ -322,9 +337,6 @@ static void open_store(struct keeper_store *ks, bool all_lost)
 		keeper_store_failed(ks, r == -EBADMSG ? REASON_INDEX : REASON_OPEN, r);
 		return;
 	}
-	r = segments_make_now(ks);
-	if (r != 0)
-		keeper_store_failed(ks, REASON_LOG, r);
 	evict_pump(ks);
 }
 
@@ -360,6 +372,7 @@ static int open_keeper(struct keeper *k)
 {
 	int r = 0;
 
+	recover_catch_faults();
 	k->handled = calloc(SHARED_CLAIMS / 64, sizeof(*k->handled));
 	if (k->handled == NULL)
 		return -ENOMEM;
@@ -420,12 +433,14 @@ int keeper_open(struct cache_shared *s, const struct cache_conf *conf, struct lo
 	k->store_count = conf->store_count;
 	for (unsigned i = 0; i < k->store_count; i++)
 		k->stores[i].journal.fd = -1;
+	/* Workers find somebody here from the moment at which a store is in service. */
+	shared_keeper_beat(s);
 	r = open_keeper(k);
 	if (r != 0) {
 		free_keeper(k);
+		shared_keeper_gone(s);
 		return r;
 	}
-	shared_keeper_beat(s);
 	scan_claims(k);
 	purges_pump(k, true);
 	pump(k);
@@ -543,8 +558,12 @@ int keeper_records(struct keeper *k, const uint8_t primary[16], keeper_record_fn
 
 	CHECK_MAGIC(k, KEEPER_MAGIC);
 	for (unsigned i = 0; i < k->store_count; i++) {
-		int r = k->stores[i].lent == NULL ? 0 : index_each(k->stores[i].lent, primary, fn, arg);
+		int r = 0;
 
+		recover_blame(&k->stores[i]);
+		if (k->stores[i].lent != NULL)
+			r = index_each(k->stores[i].lent, primary, fn, arg);
+		recover_blame(NULL);
 		if (r < 0)
 			return r;
 		total += r;

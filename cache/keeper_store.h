@@ -36,8 +36,6 @@ enum {
 	KEEPER_SCAN_TICKS = 1000 / KEEPER_TICK_MS, /* all claims, all full segments */
 	KEEPER_RELEASE_TICKS = 2000 / KEEPER_TICK_MS, /* from unlinking to being free: workers publish what they hold */
 	KEEPER_SYNC_TICKS = 5000 / KEEPER_TICK_MS,
-	KEEPER_SETTLED_TICKS = 60000 / KEEPER_TICK_MS, /* the index didn't kill us: starts = 0 */
-	KEEPER_STARTS_MAX = 3,
 	KEEPER_BATCH = 256, /* records of one transaction: about 2 ms */
 	KEEPER_BATCH_US = 2000,
 	KEEPER_TOUCHED = 4 * KEEPER_BATCH, /* a record can reach three logs */
@@ -98,6 +96,7 @@ struct keeper_store {
 	struct index *lent; /* the same, but for the moment in which it is renewed: the loop may find in it */
 	struct journal journal; /* journal lane */
 	struct lane *commit_lane, *slow_lane, *journal_lane;
+	struct job blame; /* the commit lane's first */
 
 	/* By id % SHARED_SEGMENTS. The loop adds and drops, the commit lane looks. */
 	_Atomic(struct keeper_segment *) segments[SHARED_SEGMENTS];
@@ -165,11 +164,16 @@ int recover_epoch(struct keeper_store *ks, uint64_t epoch) NODISCARD;
 int recover_store(struct keeper_store *ks, bool all_lost) NODISCARD;
 /* The index failed while in use: a new one is filled from the logs. */
 void recover_index(struct keeper_store *ks);
+/* Before anybody else catches them: SIGSEGV, SIGBUS, SIGABRT. */
+void recover_catch_faults(void);
+/* From here on a fault in this thread is blamed on this store's index, which the next keeper makes anew; NULL: on
+ * nothing. Every call of index.h that touches its pages is made under it. */
+void recover_blame(struct keeper_store *ks);
 bool recover_rebuilding(const struct keeper_store *ks);
 /* Everything is synced and nothing under way. Blocks. */
 int recover_clean(struct keeper_store *ks) NODISCARD;
-/* Into the superblock, behind: it ran for a while; a write or sync failed; the logs were cut to their marks. */
-enum recover_note { RECOVER_SETTLED, RECOVER_SUSPECT, RECOVER_CUT };
+/* Into the superblock, behind: a write or sync failed; the logs were cut to their marks. */
+enum recover_note { RECOVER_SUSPECT, RECOVER_CUT };
 void recover_note(struct keeper_store *ks, enum recover_note note);
 /* In the slow lane: no orphans are left of runs before this one. */
 int recover_scanned(struct keeper_store *ks) NODISCARD;

@@ -13,14 +13,15 @@
  * After a power cut (another boot, no clean end) or a failed sync, each log is first cut behind the last mark: what
  * follows may tell of data that never reached the disk. The index isn't safe against power cuts and is rebuilt.
  *
- * An index that kills keepers (LMDB reads damaged pages as they are) is wiped after KEEPER_STARTS_MAX starts none of which ran for
- * a minute.
+ * A damaged page of the index can kill the keeper, since LMDB reads pages as they are. A fault under the index is noted in the
+ * shared memory before the process dies of it; the next keeper makes a new one.
  */
 #include "cache/keeper_store.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -28,6 +29,37 @@
 
 #include "cache/store.h"
 #include "edge/base/log.h"
+
+/* --- faults under the index ----------------------------------------------------------------------------- */
+
+static _Thread_local struct shared_store *blamed;
+static struct sigaction before[NSIG];
+
+static void on_fault(int signal_number)
+{
+	if (blamed != NULL) {
+		atomic_store(&blamed->reason, REASON_INDEX);
+		atomic_store(&blamed->state, STORE_FAILED);
+	}
+	/* The instruction is run again (abort() goes on) and meets who was there before. */
+	sigaction(signal_number, &before[signal_number], NULL);
+}
+
+void recover_catch_faults(void)
+{
+	static const int signals[] = { SIGSEGV, SIGBUS, SIGABRT };
+	static bool caught;
+	struct sigaction action = { .sa_handler = on_fault };
+
+	for (size_t i = 0; i < ARRAY_LEN(signals) && !caught; i++)
+		CHECK(sigaction(signals[i], &action, &before[signals[i]]) == 0);
+	caught = true;
+}
+
+void recover_blame(struct keeper_store *ks)
+{
+	blamed = ks == NULL ? NULL : ks->st;
+}
 
 /* --- superblock --------------------------------------------------------------------------------------- */
 
@@ -115,7 +147,6 @@ int recover_epoch(struct keeper_store *ks, uint64_t epoch)
 	ks->super.size_bytes = ks->st->size_bytes;
 	ks->was_clean = ks->super.flags & FORMAT_STORE_CLEAN;
 	ks->super.flags &= ~(uint32_t)FORMAT_STORE_CLEAN;
-	ks->super.starts++;
 	/* The old boot's name stays until the logs are cut: a death before that must find it again. */
 	if (!ks->trust_synced_only)
 		memcpy(ks->super.boot_id, boot_id, sizeof(boot_id));
@@ -125,7 +156,6 @@ int recover_epoch(struct keeper_store *ks, uint64_t epoch)
 int recover_clean(struct keeper_store *ks)
 {
 	ks->super.flags |= FORMAT_STORE_CLEAN;
-	ks->super.starts = 0;
 	return store_save(ks->dir_fd, &ks->super);
 }
 
@@ -142,9 +172,6 @@ static void run_note(struct job *j)
 	struct format_store *sb = &n->ks->super;
 
 	switch (n->note) {
-	case RECOVER_SETTLED:
-		sb->starts = 0;
-		break;
 	case RECOVER_SUSPECT:
 		sb->flags |= FORMAT_STORE_SUSPECT;
 		break;
@@ -693,9 +720,15 @@ static int new_index(struct keeper_store *ks, struct rebuild **out_rebuild)
 	return index_commit(ks->index);
 }
 
+/* An earlier keeper of this node died of it, or a worker couldn't read it. */
+static bool is_failed(const struct keeper_store *ks)
+{
+	return atomic_load_explicit(&ks->st->state, memory_order_acquire) == STORE_FAILED;
+}
+
 static int recover_the_index(struct keeper_store *ks, struct rebuild **out_rebuild)
 {
-	bool deadly = ks->super.starts > KEEPER_STARTS_MAX;
+	bool deadly = is_failed(ks);
 	int r = -EBADMSG;
 
 	*out_rebuild = NULL;
@@ -703,10 +736,11 @@ static int recover_the_index(struct keeper_store *ks, struct rebuild **out_rebui
 		r = kept_index(ks);
 	if (r == 0)
 		return 0;
-	log_info("index_rebuild", "store=%s reason=%s", ks->st->name,
-		 ks->trust_synced_only ? "unclean_boot"
-		 : deadly	       ? "keeper_died_often"
-				       : strerror(-r));
+	if (has_segments(ks))
+		log_info("index_rebuild", "store=%s reason=%s", ks->st->name,
+			 ks->trust_synced_only ? "unclean_boot"
+			 : deadly	       ? "keeper_died_of_it"
+					       : strerror(-r));
 	return new_index(ks, out_rebuild);
 }
 
@@ -723,8 +757,11 @@ int recover_store(struct keeper_store *ks, bool all_lost)
 	lane_totals_take(ks, &totals);
 	account_lane(ks, &totals, 0);
 	account_start(ks);
+	r = segments_make_now(ks);
+	if (r != 0)
+		return r;
 	lend(ks);
-	/* Release: workers find all of the above when they see the store in service. */
+	/* Release: workers find all of the above when they see the store in service, and room for their first fills. */
 	atomic_store_explicit(&ks->st->state, rebuild != NULL ? STORE_REBUILDING : STORE_OPEN,
 			      memory_order_release);
 	if (rebuild != NULL)

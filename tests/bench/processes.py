@@ -97,12 +97,14 @@ def place(core, group):
 
 
 def enter_namespace():
-    """A network of our own, whose loopback cuts packets as a network card's wire does (README: traps)."""
+    """A network of our own, whose loopback cuts packets as a network card's wire does, and whose senders
+    aren't paced (README: traps)."""
     if libc.unshare(0x40000000) != 0:  # CLONE_NEWNET
         sys.exit(f"bench: no network namespace of our own ({os.strerror(ctypes.get_errno())}): run it as root, "
                  "in a container with CAP_SYS_ADMIN")
     with socket.socket() as s:
         fcntl.ioctl(s, 0x8922, struct.pack("16si", b"lo", 1500))  # SIOCSIFMTU
         fcntl.ioctl(s, 0x8914, struct.pack("16sH", b"lo", 0x41))  # SIOCSIFFLAGS: up, running
-    with open("/proc/sys/net/ipv4/ip_local_port_range", "w") as f:
-        f.write("20000 65000")
+    for name, value in (("ip_local_port_range", "20000 65000"), ("tcp_congestion_control", "reno")):
+        with open(f"/proc/sys/net/ipv4/{name}", "w") as f:
+            f.write(value)

@@ -222,6 +222,7 @@ static int make_files(struct make *m)
 	int dir_fd = m->ks->dir_fd;
 	int r;
 
+	m->log = (struct log){ .fd = -1 };
 	format_segment_path(m->id, path);
 	m->fd = openat(dir_fd, path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, SEGMENT_MODE);
 	if (m->fd < 0)

@@ -7,6 +7,8 @@
 
 bool http_token(struct view v);	      /* RFC 9110 §5.6.2, at least one character */
 struct view http_trim(struct view v); /* without SP and HTAB at both ends */
+/* The length of the quoted string (RFC 9110 §5.6.4) that v begins with, quotes included; 0: it isn't closed. */
+size_t http_quoted_length(struct view v);
 
 /* The next element of a comma-separated list (RFC 9110 §5.6.1; commas in quoted strings don't separate, but a quote
  * that is never closed is an ordinary character; empty elements are skipped). *rest is moved. False: none left. */
@@ -50,6 +52,30 @@ struct http_cache_control {
 /* Reads all fields with this id (FIELD_CACHE_CONTROL, FIELD_CDN_CACHE_CONTROL …). */
 void http_cache_control(const struct http_fields *f, enum http_field_id id,
 			struct http_cache_control *out);
+
+/*
+ * A targeted field (RFC 9213), by name: CDN-Cache-Control and its like, a Dictionary. -ENOENT: there is none;
+ * -EINVAL: it is no Dictionary, is empty, or gives no usable lifetime where it means to give one; both mean «look
+ * at the next field of the site's list, and in the end at Cache-Control». Else it replaces Cache-Control and
+ * Expires. A directive of the wrong type is not used (§2.1), but what forbids does so whatever its type (only ?0
+ * takes it back), and a field that forbids is never ignored for what else is broken in it.
+ */
+int http_targeted_cache_control(const struct http_fields *f, struct view name,
+				struct http_cache_control *out) NODISCARD;
+
+/* The field names that no-cache="a, b" or private="a" list: flag is CC_NO_CACHE_FIELDS or CC_PRIVATE_FIELDS,
+ * and where it is not set there are none. A name may come twice. */
+struct http_names {
+	const struct http_fields *fields;
+	const struct http_field *line;
+	struct view elements, names; /* what is left of the line, and of the directive */
+	uint32_t flag;
+};
+void http_cache_control_names(const struct http_fields *f, enum http_field_id id, uint32_t flag,
+			      struct http_names *out);
+void http_targeted_names(const struct http_fields *f, struct view name, uint32_t flag,
+			 struct http_names *out);
+bool http_names_next(struct http_names *n, struct view *out_name);
 
 /* Entity tags (RFC 9110 §8.8.3). */
 struct http_etag {

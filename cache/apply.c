@@ -106,13 +106,15 @@ static struct cache_key key_of(const struct format_object *o, uint64_t secondary
 
 /* The replaced object can't be found again by a rebuild when its successor is evicted before it. */
 static void log_removal(struct keeper_store *ks, const struct cache_key *key,
-			const struct cache_record *old, uint32_t by_segment)
+			const struct cache_record *old, const struct format_object *by)
 {
-	struct format_removal removal = { .secondary = key->secondary, .object_id = old->object_id };
+	struct format_removal removal = { .secondary = key->secondary,
+					  .object_id = old->object_id,
+					  .keeps_body = old->body_id == by->body_id };
 	struct keeper_segment *seg = segment_find(ks, old->head_segment);
 	struct log *log;
 
-	if (old->head_segment < by_segment || seg == NULL)
+	if (old->head_segment < by->head_segment || seg == NULL)
 		return;
 	memcpy(removal.primary, key->primary, sizeof(removal.primary));
 	log = segment_log(ks, seg);
@@ -124,7 +126,7 @@ static void replace(struct keeper_store *ks, const struct cache_key *key, const 
 		    const struct format_object *o, bool committing, struct chunk_list *doomed)
 {
 	if (committing)
-		log_removal(ks, key, old, o->head_segment);
+		log_removal(ks, key, old, o);
 	if (old->body_id != o->body_id)
 		doom_record(ks, old, doomed);
 }
@@ -197,7 +199,11 @@ void apply_removal(struct keeper_store *ks, const struct format_removal *removal
 	if (!index_get(ks->index, &key, &old) || old.kind != CACHE_RECORD_OBJECT ||
 	    old.object_id != removal->object_id)
 		return;
-	doom_record(ks, &old, doomed);
+	if (!removal->keeps_body)
+		doom_record(ks, &old, doomed);
+	else
+		index_add_chunk_bytes(ks->index, -(int64_t)apply_chunk_bytes(ks, old.body_segment,
+									     old.body_bytes));
 	index_delete(ks->index, &key);
 }
 

@@ -173,8 +173,10 @@ static_assert(sizeof(struct format_log_record) == 16, "log record");
 struct format_removal {
 	uint8_t primary[16];
 	uint64_t secondary, object_id;
+	uint32_t keeps_body; /* another object has it now: chunk files stay */
+	uint32_t reserved;
 };
-static_assert(sizeof(struct format_removal) == 32, "removal");
+static_assert(sizeof(struct format_removal) == 40, "removal");
 
 /* All records before this offset, and all that they tell of, are on the disk. */
 struct format_synced {

@@ -693,7 +693,8 @@ static int kept_index(struct keeper_store *ks)
 
 	if (r != 0)
 		return r;
-	r = complete ? replay_all(ks) : -EBADMSG;
+	/* Made just now, or never finished. */
+	r = complete ? replay_all(ks) : -ENOENT;
 	if (r != 0)
 		index_close(&ks->index);
 	return r;

@@ -1,0 +1,160 @@
+/* A store keeps its size, drops the oldest, and loses no byte of its accounts. */
+#include "tests/unit/cache/keeper_kit.h"
+
+#include "cache/keeper_store.h"
+
+enum { STORE_BYTES = 64 * KIT_MIB };
+
+static size_t size_of(unsigned n)
+{
+	static const size_t sizes[] = { 1024, 3000, 40000, 300000, 900000, 2500000, 5000000 };
+
+	return sizes[n * 7919 % ARRAY_LEN(sizes)];
+}
+
+static void assert_within_size(struct kit *k)
+{
+	uint64_t bytes = kit_disk_bytes_at(k->dir.path);
+
+	/* A listing that raced with unlinks isn't whole. */
+	if (bytes != UINT64_MAX && bytes > STORE_BYTES)
+		fail_msg("%llu bytes on the disk", (unsigned long long)bytes);
+}
+
+/* As a request would: what can't be stored now is relayed. Returns what was stored. */
+static uint64_t fill_many(struct kit *k, unsigned from, uint64_t bytes)
+{
+	uint64_t stored = 0;
+	unsigned n = from;
+
+	for (uint64_t offered = 0; offered < bytes; n++) {
+		offered += size_of(n);
+		if (kit_fill(k, n, 1, size_of(n)) == 0)
+			stored += size_of(n);
+		else
+			usleep(20000);
+		if (n % 16 == 0)
+			kit_turn(k);
+		if (n % 50 == 0)
+			assert_within_size(k);
+	}
+	return stored;
+}
+
+static void the_size_is_kept(void **state)
+{
+	struct kit k;
+	uint64_t stored;
+
+	(void)state;
+	kit_open(&k, STORE_BYTES);
+	stored = fill_many(&k, 0, 400 * KIT_MIB);
+	print_message("stored %llu of 400 MiB\n", (unsigned long long)stored / KIT_MIB);
+	/* What is unlinked is free only two seconds later: of a store this small, a part of the load is relayed. */
+	assert_true(stored > 70 * KIT_MIB);
+	KIT_WAIT(&k, cache_claims_held(k.w.shared) == 0);
+	assert_within_size(&k);
+	assert_true(atomic_load(&k.w.store->evicted_segments) > 0);
+	/* What was stored last is there, the first is not. */
+	kit_store(&k, 100000, 1, 5000);
+	kit_check(&k, 100000, 1, 5000);
+	assert_false(kit_has(&k, 0));
+	/* And the same after a restart, with its accounts made anew from the disk. */
+	kit_restart(&k, SIGKILL);
+	kit_check(&k, 100000, 1, 5000);
+	stored = fill_many(&k, 200000, 100 * KIT_MIB);
+	assert_true(stored > 20 * KIT_MIB);
+	KIT_WAIT(&k, cache_claims_held(k.w.shared) == 0);
+	assert_within_size(&k);
+	kit_close(&k);
+}
+
+static void small_objects_keep_the_size(void **state)
+{
+	struct kit k;
+	unsigned stored = 0;
+
+	(void)state;
+	kit_open(&k, STORE_BYTES);
+	for (unsigned n = 0; n < 60000; n++) {
+		int r = kit_fill(&k, n, 1, 1500);
+
+		stored += r == 0;
+		if (r != 0)
+			usleep(2000);
+		if (n % 64 == 0)
+			kit_turn(&k);
+		if (n % 10000 == 0)
+			assert_within_size(&k);
+	}
+	KIT_WAIT(&k, cache_claims_held(k.w.shared) == 0);
+	assert_within_size(&k);
+	print_message("stored %u of 60000, evicted %llu\n", stored,
+		      (unsigned long long)atomic_load(&k.w.store->evicted_objects));
+	assert_true(atomic_load(&k.w.store->evicted_objects) > 0);
+	assert_int_equal(atomic_load(&k.w.store->objects) + atomic_load(&k.w.store->evicted_objects),
+			 stored);
+	kit_close(&k);
+}
+
+/* The same few keys over and over: the replaced chunk files go at once, nothing needs to be evicted for them. */
+static void replaced_objects_leave(void **state)
+{
+	struct kit k;
+	unsigned version[4] = { 0 };
+
+	(void)state;
+	kit_open(&k, STORE_BYTES);
+	for (unsigned round = 1; round <= 10; round++)
+		for (unsigned n = 0; n < 4; n++) {
+			kit_store(&k, n, round, 3 * KIT_MIB);
+			version[n] = round;
+			assert_within_size(&k);
+		}
+	for (unsigned n = 0; n < 4; n++)
+		kit_check(&k, n, version[n], 3 * KIT_MIB);
+	assert_int_equal(atomic_load(&k.w.store->objects), 4);
+	kit_close(&k);
+}
+
+/* All in one process: what is used and what is free make up the capacity, always. */
+static void the_sum_holds(void **state)
+{
+	struct cache_conf conf = { .store_count = 1, .workers = 1 };
+	struct cache_shared *shared;
+	struct temp_dir dir;
+	struct loop *loop = loop_new();
+	struct keeper *keeper;
+	struct keeper_store *ks;
+	uint64_t sum = 0;
+
+	(void)state;
+	temp_dir_make(&dir);
+	conf.stores[0] = (struct cache_store_conf){ .name = VIEW("main"),
+						    .dir_fd = dir.fd,
+						    .size_bytes = STORE_BYTES };
+	shared = cache_shared_new(&conf);
+	assert_int_equal(keeper_open(shared, &conf, loop, &keeper), 0);
+	ks = &keeper->stores[0];
+	account_add(ks, ACCOUNT_CHUNKS, 12345);
+	account_add(ks, ACCOUNT_LEAVING, 777);
+	account_add(ks, ACCOUNT_CHUNKS, -345);
+	for (unsigned i = 0; i < ACCOUNTS; i++)
+		sum += ks->accounts[i];
+	assert_int_equal(sum + (uint64_t)atomic_load(&ks->st->free_bytes), ks->capacity_bytes);
+	keeper_close(keeper);
+	loop_free(loop);
+	cache_shared_free(shared);
+	temp_dir_remove(&dir);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_size_is_kept),
+		cmocka_unit_test(small_objects_keep_the_size),
+		cmocka_unit_test(replaced_objects_leave),
+		cmocka_unit_test(the_sum_holds),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -304,8 +304,8 @@ static enum step_result step_linger(struct machine *m)
 		return STEP_READ;
 	if (n <= 0)
 		return STEP_DONE;
-	c->x.sent_bytes += (uint64_t)n; /* the request is over: counts what is drained */
-	return c->x.sent_bytes > LINGER_BYTES_MAX ? STEP_DONE : STEP_NEXT;
+	c->drained_bytes += (uint64_t)n;
+	return c->drained_bytes > LINGER_BYTES_MAX ? STEP_DONE : STEP_NEXT;
 }
 
 /* --- the end --------------------------------------------------------------------------------------- */
@@ -316,13 +316,6 @@ static void connection_end(struct machine *m)
 	struct worker *w = c->w;
 	struct sock_addr peer = c->x.peer;
 
-	/* A body that is cut short shows it by its length or its missing last chunk; only where our close is its end must it be a
-	 * reset, which also throws away what the client has not read yet. */
-	if (c->aborted && c->until_close) {
-		struct linger reset = { .l_onoff = 1, .l_linger = 0 };
-
-		setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
-	}
 	give_block(c);
 	close(c->fd);
 	list_remove(&c->link);

@@ -50,9 +50,10 @@ struct connection {
 	bool chunked, chunk_open, until_close; /* until_close: our close is the body's end */
 	uint64_t chunk_left; /* of the chunk whose size line was sent or is pending */
 	bool blocked;	     /* the socket was full; a write event is awaited */
+	bool corked;	     /* the kernel was promised more: it may keep back what it has */
 
 	bool keep_alive, aborted, request_over, draining;
-	uint64_t served;
+	uint64_t served, drained_bytes; /* drained: read and thrown away while lingering */
 };
 
 /* h1.c */

@@ -33,7 +33,7 @@ struct exchange_ops {
 	int (*send_head)(struct exchange *x, const struct answer *a);
 	/* Body bytes taken: >0; 0: not now; negative: gone. «last»: nothing follows, all may leave in one packet.
 	 * With an unknown length, bytes once offered must be offered again (from any source) until they are taken. */
-	/* n 0: what is queued of the head leaves now. */
+	/* n 0: what is queued, here or in the kernel, leaves now: nothing more comes for a while. */
 	int64_t (*send_memory)(struct exchange *x, const void *p, size_t n, bool last);
 	int64_t (*send_file)(struct exchange *x, int fd, uint64_t offset, size_t n, bool last);
 	int64_t (*send_pipe)(struct exchange *x, int pipe_fd, size_t n, bool last);

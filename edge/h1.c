@@ -6,6 +6,7 @@
  * HTTP/1.1, each as large as the bytes that are there; on HTTP/1.0 the close ends it.
  */
 #include <errno.h>
+#include <netinet/tcp.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <fcntl.h>
@@ -35,8 +36,7 @@ void h1_begin(struct connection *c)
 	c->continue_due = parsed && rq->expect_continue;
 	http_chunked_init(&c->body_chunks);
 	c->pending_first = c->pending_count = 0;
-	c->chunked = c->chunk_open = c->until_close = c->blocked = c->request_over = false;
-	c->chunk_left = 0;
+	c->chunked = c->until_close = c->blocked = c->corked = c->request_over = false;
 	c->x.request = NULL;
 	c->x.sent_head = false;
 	c->x.sent_bytes = 0;
@@ -52,9 +52,12 @@ static void send_continue(struct connection *c)
 {
 	static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
 
+	ssize_t sent;
+
 	c->continue_due = false;
-	if (!c->x.sent_head) /* a client that is not told goes on by itself */
-		(void)!send(c->fd, text, sizeof(text) - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+	sent = send(c->fd, text, sizeof(text) - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+	if (sent > 0 && (size_t)sent < sizeof(text) - 1)
+		c->x.gone = true; /* half of it can't be taken back; one that is not told at all goes on by itself */
 }
 
 /* 1: bytes came; 0: none now; negative: gone. */
@@ -70,7 +73,7 @@ static int fill_input(struct connection *c)
 		c->in_end += (size_t)n;
 		return 1;
 	}
-	if (n < 0 && errno == EAGAIN) {
+	if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
 		watch_want(&c->m.watch, WATCH_READ | (c->blocked ? WATCH_WRITE : 0));
 		return 0;
 	}
@@ -181,15 +184,14 @@ static void queue(struct connection *c, const void *p, size_t n)
 		c->pending[c->pending_count++] = (struct iovec){ (void *)p, n };
 }
 
-static void put_framing(struct connection *c, const struct answer *a, struct text *t)
+static bool speaks_1_1(const struct connection *c)
 {
-	bool http11 = c->rq.minor != 0 || c->scan.head_bytes == 0;
+	return c->rq.minor != 0 || c->scan.head_bytes == 0;
+}
 
-	c->chunked = !a->no_body && a->length < 0 && http11;
-	c->until_close = !a->no_body && a->length < 0 && !http11;
-	if (c->until_close)
-		c->keep_alive = false;
-	if (a->length >= 0) {
+static void put_framing(const struct connection *c, const struct answer *a, struct text *t)
+{
+	if (a->length >= 0 && a->status != 204) { /* RFC 9110 §8.6 */
 		text_put(t, VIEW("Content-Length: "));
 		text_decimal(t, a->length);
 		text_put(t, VIEW("\r\n"));
@@ -198,9 +200,33 @@ static void put_framing(struct connection *c, const struct answer *a, struct tex
 	}
 	if (!c->keep_alive || c->draining)
 		text_put(t, VIEW("Connection: close\r\n"));
-	else if (!http11)
+	else if (!speaks_1_1(c))
 		text_put(t, VIEW("Connection: keep-alive\r\n"));
 	text_put(t, VIEW("\r\n"));
+}
+
+/* Where our close is the body's end, every close is a reset (that of our death, too) until the body is whole. Elsewhere the length
+ * or the missing last chunk shows a cut, and a reset would throw away what the client has not read yet. */
+static void reset_on_close(const struct connection *c, bool on)
+{
+	struct linger reset = { .l_onoff = on, .l_linger = 0 };
+
+	(void)setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+}
+
+static void choose_framing(struct connection *c, const struct answer *a)
+{
+	bool unknown = !a->no_body && a->length < 0, was_until_close = c->until_close;
+
+	c->chunked = unknown && speaks_1_1(c);
+	c->until_close = unknown && !speaks_1_1(c);
+	c->chunk_open = false;
+	c->chunk_left = 0;
+	if (c->until_close != was_until_close)
+		reset_on_close(c, c->until_close);
+	/* Nobody will read what the client still sends of its body: the connection can't be used again. */
+	if (c->until_close || !c->body_ended)
+		c->keep_alive = false;
 }
 
 static int h1_send_head(struct exchange *x, const struct answer *a)
@@ -209,9 +235,7 @@ static int h1_send_head(struct exchange *x, const struct answer *a)
 	struct text status = text_over(c->status_line, sizeof(c->status_line));
 	struct text framing = text_over(c->framing_lines, sizeof(c->framing_lines));
 
-	/* A body that the client still sends and nobody reads: the connection can't be used again. */
-	if (!c->body_ended && a->status >= 300)
-		c->keep_alive = false;
+	choose_framing(c, a);
 	put_status(a->status, &status);
 	put_framing(c, a, &framing);
 	CHECK(!status.failed && !framing.failed);
@@ -231,12 +255,10 @@ static void wait_writable(struct connection *c)
 
 static int64_t failed(struct connection *c)
 {
-	if (errno == EAGAIN) {
+	if (errno == EAGAIN || errno == EINTR) {
 		wait_writable(c);
 		return 0;
 	}
-	if (errno == EINTR)
-		return 0;
 	c->x.gone = true;
 	return -ECONNRESET;
 }
@@ -290,6 +312,7 @@ static int64_t write_out(struct connection *c, const void *p, size_t n, bool mor
 	sent = sendmsg(c->fd, &message, MSG_NOSIGNAL | (more ? MSG_MORE : 0));
 	if (sent < 0)
 		return failed(c);
+	c->corked = more;
 	payload = dequeue(c, (size_t)sent);
 	note_sent(c, payload);
 	if ((size_t)sent < all)
@@ -335,6 +358,20 @@ static bool stuck(struct connection *c)
 	return c->blocked && !c->x.gone;
 }
 
+/* What is queued leaves, also what the kernel keeps because more was promised (it would for 200 ms): setting
+ * NODELAY anew does that. */
+static int64_t uncork(struct connection *c)
+{
+	int on = 1;
+
+	if (c->pending_count > 0)
+		return write_out(c, NULL, 0, false);
+	if (c->corked)
+		(void)setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	c->corked = false;
+	return 0;
+}
+
 static int64_t h1_send_memory(struct exchange *x, const void *p, size_t n, bool last)
 {
 	struct connection *c = of(x);
@@ -343,6 +380,8 @@ static int64_t h1_send_memory(struct exchange *x, const void *p, size_t n, bool 
 		return -ECONNRESET;
 	if (stuck(c))
 		return 0;
+	if (n == 0)
+		return uncork(c);
 	return write_out(c, p, chunk_for(c, n), !last && c->chunked);
 }
 
@@ -367,6 +406,7 @@ static int64_t h1_send_file(struct exchange *x, int fd, uint64_t offset, size_t 
 		return failed(c);
 	if (sent == 0)
 		return -EIO; /* the file is shorter than the index says */
+	c->corked = false;
 	note_sent(c, (size_t)sent);
 	if ((size_t)sent < n)
 		wait_writable(c);
@@ -379,6 +419,7 @@ static int64_t h1_send_pipe(struct exchange *x, int pipe_fd, size_t n, bool last
 	ssize_t sent;
 	int r;
 
+	(void)last;
 	if (x->gone)
 		return -ECONNRESET;
 	if (stuck(c))
@@ -387,10 +428,11 @@ static int64_t h1_send_pipe(struct exchange *x, int pipe_fd, size_t n, bool last
 	r = flush(c, true);
 	if (r <= 0)
 		return r;
-	sent = splice(pipe_fd, NULL, c->fd, NULL, n,
-		      SPLICE_F_MOVE | SPLICE_F_NONBLOCK | (last ? 0 : SPLICE_F_MORE));
+	/* Not SPLICE_F_MORE: a pipe holds all that the origin's socket had; when more comes nobody knows. */
+	sent = splice(pipe_fd, NULL, c->fd, NULL, n, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
 	if (sent < 0)
 		return failed(c);
+	c->corked = false;
 	note_sent(c, (size_t)sent);
 	if ((size_t)sent < n)
 		wait_writable(c);
@@ -425,6 +467,8 @@ static int h1_finish(struct exchange *x, struct view trailers)
 		return -EAGAIN;
 	if (c->chunked)
 		return h1_finish(x, trailers); /* the head had filled the queue */
+	if (c->until_close)
+		reset_on_close(c, false);
 	return 0;
 }
 

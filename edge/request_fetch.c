@@ -495,7 +495,7 @@ static int64_t relay_piece(struct request *r, enum step_result *out)
 
 static enum step_result wait_for_origin(struct request *r)
 {
-	if (!r->x->sent_head && r->x->ops->send_memory(r->x, NULL, 0, false) < 0)
+	if (r->x->ops->send_memory(r->x, NULL, 0, false) < 0)
 		return request_broken(r);
 	return STEP_PARK;
 }

@@ -346,7 +346,7 @@ static enum step_result caught_up(struct request *r)
 	case RUNNING:
 		break;
 	}
-	if (!r->x->sent_head && r->x->ops->send_memory(r->x, NULL, 0, false) < 0)
+	if (r->x->ops->send_memory(r->x, NULL, 0, false) < 0)
 		return request_broken(r);
 	return STEP_PARK;
 }

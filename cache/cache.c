@@ -1,10 +1,8 @@
 /*
  * One process's view of the cache: attaching to the shared memory, looking up keys, and the wake-ups.
  *
- * The index is a map of a file. A disk that fails or a file that somebody cuts off turns a lookup into SIGBUS (a damaged
- * page, into SIGSEGV): both are caught around the lookup, and cost the store, not the worker, which would otherwise
- * die again on the next request for the same key. The handle is then left as it is, never closed: its
- * state is unknown.
+ * The index is a map of a file, so it is read under a guard (guard.h): a fault costs the store, not the worker, which would
+ * otherwise die again of the next request for the same key.
  *
  * An index is opened at the first lookup after its store came into service (LMDB handles must not cross a fork), and anew
  * when the keeper put another in its place.
@@ -12,73 +10,16 @@
 #include "cache/cache.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "cache/claim.h"
 #include "cache/fill.h"
+#include "cache/guard.h"
 #include "cache/process.h"
 #include "cache/purge_clock.h"
 #include "edge/base/hash.h"
-
-/* --- faults under a map ------------------------------------------------------------------------ */
-
-static _Thread_local sigjmp_buf *volatile armed;
-static struct sigaction sigbus_before, sigsegv_before;
-
-static void on_fault(int signal_number)
-{
-	if (armed != NULL)
-		siglongjmp(*armed, 1);
-	/* Not ours: the instruction is run again and meets who was there before. */
-	sigaction(signal_number, signal_number == SIGBUS ? &sigbus_before : &sigsegv_before, NULL);
-}
-
-static void catch_faults(void)
-{
-	/* NODEFER: we leave the handler by a jump, which restores no signal mask. */
-	struct sigaction action = { .sa_handler = on_fault, .sa_flags = SA_NODEFER };
-	struct sigaction now;
-
-	if (sigaction(SIGBUS, NULL, &now) == 0 && now.sa_handler == on_fault)
-		return; /* attached before */
-	CHECK(sigaction(SIGBUS, &action, &sigbus_before) == 0);
-	CHECK(sigaction(SIGSEGV, &action, &sigsegv_before) == 0);
-}
-
-/* -EFAULT: the map could not be read. */
-static int guarded_find(struct index *ix, const struct cache_key *key, struct cache_record *out)
-{
-	sigjmp_buf jump;
-	int e;
-
-	if (sigsetjmp(jump, 0) != 0) {
-		armed = NULL;
-		return -EFAULT;
-	}
-	armed = &jump;
-	e = index_find(ix, key, out);
-	armed = NULL;
-	return e;
-}
-
-static int guarded_known(struct index *ix, const uint8_t primary[16])
-{
-	sigjmp_buf jump;
-	bool known;
-
-	if (sigsetjmp(jump, 0) != 0) {
-		armed = NULL;
-		return -EFAULT;
-	}
-	armed = &jump;
-	known = index_known(ix, primary);
-	armed = NULL;
-	return known;
-}
 
 /* --- waking ---------------------------------------------------------------------------------------- */
 
@@ -195,7 +136,7 @@ int cache_attach(struct cache_shared *s, const struct cache_conf *conf, struct l
 		cache_detach(c);
 		return e;
 	}
-	catch_faults();
+	guard_install();
 	enter_slot(c);
 	*out = c;
 	return 0;
@@ -216,7 +157,7 @@ int cache_attach_keeper(struct cache_shared *s, const struct cache_conf *conf, s
 		cache_detach(c);
 		return e;
 	}
-	catch_faults();
+	guard_install();
 	*out = c;
 	return 0;
 }
@@ -319,10 +260,40 @@ int cache_store_for(const struct cache *c, const uint8_t primary[16])
 	return best;
 }
 
+/* Index calls under the guard. -EFAULT: the map could not be read. */
+struct index_call {
+	int dir_fd;
+	struct index *index;
+	const struct cache_key *key;
+	struct cache_record *out;
+};
+
+static int call_open(void *arg)
+{
+	struct index_call *call = arg;
+
+	return index_open_reader(call->dir_fd, &call->index);
+}
+
+static int call_find(void *arg)
+{
+	struct index_call *call = arg;
+
+	return index_find(call->index, call->key, call->out);
+}
+
+static int call_known(void *arg)
+{
+	struct index_call *call = arg;
+
+	return index_known(call->index, call->key->primary);
+}
+
 /* NULL: not there yet, or damaged (the store is then out of service). */
 static struct index *index_of(struct cache *c, unsigned store)
 {
 	struct cache_store *st = &c->stores[store];
+	struct index_call call = { .dir_fd = st->dir_fd };
 	/* Acquire: the index was put in place before its number. */
 	uint32_t generation = atomic_load_explicit(&cache_shared_store(c, store)->index_generation,
 						   memory_order_acquire);
@@ -331,13 +302,13 @@ static struct index *index_of(struct cache *c, unsigned store)
 	if (st->index_borrowed || (st->index != NULL && st->index_generation == generation))
 		return st->index;
 	index_close(&st->index);
-	e = index_open_reader(st->dir_fd, &st->index);
+	e = guard_call(call_open, &call);
 	if (e < 0) {
-		st->index = NULL;
 		if (e != -ENOENT)
 			shared_store_fail(c->shared, store, REASON_INDEX, -e);
 		return NULL;
 	}
+	st->index = call.index;
 	st->index_generation = generation;
 	return st->index;
 }
@@ -366,15 +337,15 @@ static bool is_alive(struct cache *c, const struct cache_record *r)
 int cache_find(struct cache *c, const struct cache_key *key, struct cache_record *out)
 {
 	int store = cache_store_for(c, key->primary);
-	struct index *ix;
+	struct index_call call = { .key = key, .out = out };
 	int e;
 
 	if (store < 0)
 		return -ENOENT;
-	ix = index_of(c, (unsigned)store);
-	if (ix == NULL)
+	call.index = index_of(c, (unsigned)store);
+	if (call.index == NULL)
 		return -ENOENT;
-	e = guarded_find(ix, key, out);
+	e = guard_call(call_find, &call);
 	if (e == -ENOENT)
 		return e;
 	if (e < 0)
@@ -386,17 +357,19 @@ int cache_find(struct cache *c, const struct cache_key *key, struct cache_record
 bool cache_url_known(struct cache *c, const uint8_t primary[16])
 {
 	int store = cache_store_for(c, primary);
-	struct index *ix;
+	struct cache_key key = { .secondary = 0 };
+	struct index_call call = { .key = &key };
 	int known;
 
 	if (claim_known(c->shared, primary))
 		return true;
 	if (store < 0)
 		return false;
-	ix = index_of(c, (unsigned)store);
-	if (ix == NULL)
+	memcpy(key.primary, primary, sizeof(key.primary));
+	call.index = index_of(c, (unsigned)store);
+	if (call.index == NULL)
 		return false;
-	known = guarded_known(ix, primary);
+	known = guard_call(call_known, &call);
 	if (known < 0)
 		(void)index_went_bad(c, (unsigned)store, known);
 	return known > 0;

@@ -26,6 +26,7 @@ static void test_what_the_call_returns_comes_back(void **state)
 	char byte = 7;
 
 	(void)state;
+	guard_install(); /* cmocka puts handlers of its own around each test */
 	assert_int_equal(guard_call(read_byte, &byte), 7);
 }
 
@@ -35,6 +36,7 @@ static void test_a_page_behind_the_end_of_its_file(void **state)
 	void *page;
 
 	(void)state;
+	guard_install();
 	assert_int_equal(ftruncate(fd, 4096), 0);
 	page = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0);
 	assert_ptr_not_equal(page, MAP_FAILED);
@@ -51,6 +53,7 @@ static void test_an_address_that_is_nobodys(void **state)
 	void *page = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	(void)state;
+	guard_install();
 	assert_ptr_not_equal(page, MAP_FAILED);
 	for (unsigned i = 0; i < 3; i++)
 		assert_int_equal(guard_call(read_byte, page), -EFAULT);
@@ -67,6 +70,7 @@ static void test_outside_a_call_it_is_a_fault(void **state)
 	if (pid == 0) {
 		void *page = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
+		guard_install();
 		close(2); /* a sanitizer's report would be noise */
 		(void)read_byte(page);
 		_exit(0);
@@ -84,6 +88,5 @@ int main(void)
 		cmocka_unit_test(test_outside_a_call_it_is_a_fault),
 	};
 
-	guard_install();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -88,8 +88,8 @@ static struct head_block *block_new(const struct conf_limits *limits)
 
 static bool block_fits(const struct head_block *b, const struct conf_limits *limits)
 {
-	return b->capacity >= (size_t)limits->header_bytes + CONNECTION_BODY_SPACE &&
-	       b->field_capacity >= limits->headers;
+	return b->capacity == (size_t)limits->header_bytes + CONNECTION_BODY_SPACE &&
+	       b->field_capacity == limits->headers;
 }
 
 static int take_block(struct connection *c)
@@ -102,7 +102,7 @@ static int take_block(struct connection *c)
 	if (b != NULL) {
 		w->free_heads = b->next_free;
 		w->free_head_count--;
-		if (!block_fits(b, &w->conf->limits)) { /* a reload has raised the limits */
+		if (!block_fits(b, &w->conf->limits)) { /* a reload has changed the limits */
 			free(b);
 			b = NULL;
 		}
@@ -174,8 +174,9 @@ static enum step_result head_parsed(struct connection *c)
 
 static enum step_result parse_head(struct connection *c)
 {
-	struct conf_limits *l = &c->w->conf->limits;
-	struct http_limits limits = { .head_bytes = l->header_bytes, .fields = c->block->field_capacity };
+	/* The block's limits are those of the snapshot that it was made under. */
+	uint32_t head_bytes = (uint32_t)(c->block->capacity - CONNECTION_BODY_SPACE);
+	struct http_limits limits = { .head_bytes = head_bytes, .fields = c->block->field_capacity };
 	enum http_parse r;
 
 	c->rq.fields = (struct http_fields){ .at = c->block->fields, .capacity = c->block->field_capacity };
@@ -258,7 +259,8 @@ static enum step_result exchange_over(struct connection *c)
 	if (c->aborted || c->x.gone || m->broken)
 		return STEP_DONE;
 	if (!c->keep_alive || !c->body_ended || c->draining) {
-		if (c->body_ended && c->in_end == c->in_start)
+		/* Only a client that wanted it so is known to send nothing more. */
+		if (!c->rq.keep_alive && c->body_ended && c->in_end == c->in_start)
 			return STEP_DONE;
 		shutdown(c->fd, SHUT_WR);
 		machine_deadline(m, LINGER_MS);

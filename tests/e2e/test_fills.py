@@ -131,7 +131,7 @@ class Sampler:
         self._thread = threading.Thread(target=self._run)
 
     def _run(self):
-        while not self._stop.wait(0.05):
+        while not self._stop.wait(0.2):
             self.most = max(self.most, self.node.store_bytes())
             self.samples += 1
 
@@ -149,7 +149,7 @@ def test_a_store_stays_within_its_size(origin, make_node):
     node = make_node(origin, size=SMALLEST)
     rng = random.Random(7)
     sizes = []
-    while sum(sizes) < 300 * MIB:
+    while sum(sizes) < 200 * MIB:
         sizes.append(rng.choice([rng.randrange(3000), rng.randrange(100_000), rng.randrange(MIB), rng.randrange(8 * MIB)]))
     names = [f"/{i}" for i in range(len(sizes))]
 

@@ -275,14 +275,13 @@ static bool needs_room(const struct keeper_store *ks)
 static void begin_evict(struct keeper_store *ks, uint32_t id)
 {
 	struct evict *e = calloc(1, sizeof(*e));
-	struct shared_segment *sg = &ks->st->segments[id % SHARED_SEGMENTS];
 
 	if (e == NULL)
 		return;
 	e->ks = ks;
 	e->segment = id;
 	ks->evict = e;
-	atomic_store_explicit(&sg->state, SEGMENT_DEAD, memory_order_release);
+	segment_set_dead(ks, id);
 	lane_submit(ks->commit_lane, &e->job, run_slice, slice_done);
 }
 
@@ -326,7 +325,7 @@ void evict_pump(struct keeper_store *ks)
 	uint32_t id;
 
 	grant_wanted(ks);
-	if (!ks->usable || ks->evict != NULL || recover_rebuilding(ks) || ks->keeper->closing)
+	if (!ks->usable || ks->evict != NULL || rebuild_running(ks) || ks->keeper->closing)
 		return;
 	needed = needs_room(ks);
 	id = oldest(ks, !needed);
@@ -451,6 +450,7 @@ static void scan_dir(struct orphans *o, unsigned number)
 			close(fd);
 		return;
 	}
+	/* cppcheck-suppress readdirCalled ; each has its own DIR */
 	while ((entry = readdir(dir)) != NULL) {
 		if (format_chunk_name(entry->d_name, &body_id, &chunk) && is_orphan(o, body_id) &&
 		    unlinkat(fd, entry->d_name, 0) == 0)
@@ -467,7 +467,7 @@ static void run_scan(struct job *j)
 		qsort(o->live, o->live_count, sizeof(*o->live), by_number);
 	for (unsigned i = 0; i < 256 && !o->failed; i++)
 		scan_dir(o, i);
-	if (!o->failed && recover_scanned(o->ks) != 0)
+	if (!o->failed && superblock_scanned(o->ks) != 0)
 		o->failed = true;
 }
 

@@ -131,19 +131,19 @@ void keeper_store_failed(struct keeper_store *ks, enum shared_reason reason, int
 	if (reason == REASON_INDEX && ks->renewals_since >= KEEPER_RENEWALS_TICKS &&
 	    !ks->keeper->closing) {
 		ks->renewals_since = 0;
-		recover_index(ks);
+		rebuild_index(ks);
 		return;
 	}
 	ks->usable = false;
 	commit_refuse_all(ks);
 	if (reason == REASON_LOG || reason == REASON_SYNC || reason == REASON_WRITE)
-		recover_note(ks, RECOVER_SUSPECT);
+		superblock_note(ks, SUPERBLOCK_SUSPECT);
 }
 
 /* A worker found it bad. */
 static void notice_failure(struct keeper_store *ks)
 {
-	if (!ks->usable || recover_rebuilding(ks) ||
+	if (!ks->usable || rebuild_running(ks) ||
 	    atomic_load_explicit(&ks->st->state, memory_order_acquire) != STORE_FAILED)
 		return;
 	keeper_store_failed(ks, (enum shared_reason)atomic_load(&ks->st->reason),
@@ -235,7 +235,7 @@ static void on_tick(struct timer *t)
 
 static void run_blame(struct job *j)
 {
-	recover_blame(CONTAINER_OF(j, struct keeper_store, blame));
+	blame_index(CONTAINER_OF(j, struct keeper_store, blame));
 }
 
 static void blamed(struct job *j)
@@ -287,7 +287,7 @@ static void open_super(struct keeper_store *ks)
 	/* What an earlier keeper of this node gave up stays given up until the node starts anew. */
 	if (left_failed(ks))
 		return;
-	r = recover_super(ks);
+	r = superblock_open(ks);
 	if (r != 0) {
 		shared_store_fail(ks->shared, ks->number,
 				  r == -EPROTONOSUPPORT ? REASON_FORMAT : REASON_OPEN, -r);
@@ -310,7 +310,7 @@ static void begin_epoch(struct keeper *k)
 		epoch = newest + 1;
 	for (unsigned i = 0; i < k->store_count; i++) {
 		struct keeper_store *ks = &k->stores[i];
-		int r = ks->usable ? recover_epoch(ks, epoch) : 0;
+		int r = ks->usable ? superblock_begin(ks, epoch) : 0;
 
 		if (r != 0)
 			keeper_store_failed(ks, REASON_OPEN, r);
@@ -324,9 +324,9 @@ static void open_store(struct keeper_store *ks, bool all_lost)
 {
 	int r;
 
-	recover_blame(ks);
+	blame_index(ks);
 	r = recover_store(ks, all_lost);
-	recover_blame(NULL);
+	blame_index(NULL);
 
 	shared_keeper_beat(ks->shared);
 	if (all_lost)
@@ -372,7 +372,7 @@ static int open_keeper(struct keeper *k)
 {
 	int r = 0;
 
-	recover_catch_faults();
+	blame_catch_faults();
 	k->handled = calloc(SHARED_CLAIMS / 64, sizeof(*k->handled));
 	if (k->handled == NULL)
 		return -ENOMEM;
@@ -500,7 +500,7 @@ static void close_store(struct keeper_store *ks)
 		r = index_sync(ks->index);
 	/* Unless a rebuild is unfinished: the next start goes on as after a death. */
 	if (r == 0 && complete && !is_filling(ks))
-		r = recover_clean(ks);
+		r = superblock_clean(ks);
 	if (r != 0)
 		log_error("store_close", "store=%s error=\"%s\"", ks->st->name, strerror(-r));
 	if (shared_store_in_service(ks->shared, ks->number))
@@ -535,7 +535,7 @@ void keeper_worker_died(struct keeper *k, unsigned slot, int pid)
 	bool successor;
 
 	CHECK_MAGIC(k, KEEPER_MAGIC);
-	CHECK(slot < SHARED_WORKERS);
+	CHECK(slot < k->shared->worker_count);
 	shared_worker_gone(k->shared, slot, pid);
 	claim_sweep_worker(k->shared, slot);
 	successor = atomic_load_explicit(&k->shared->workers[slot].pid, memory_order_seq_cst) != 0;
@@ -560,10 +560,10 @@ int keeper_records(struct keeper *k, const uint8_t primary[16], keeper_record_fn
 	for (unsigned i = 0; i < k->store_count; i++) {
 		int r = 0;
 
-		recover_blame(&k->stores[i]);
+		blame_index(&k->stores[i]);
 		if (k->stores[i].lent != NULL)
 			r = index_each(k->stores[i].lent, primary, fn, arg);
-		recover_blame(NULL);
+		blame_index(NULL);
 		if (r < 0)
 			return r;
 		total += r;

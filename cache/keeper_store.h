@@ -2,7 +2,11 @@
  * A store as the keeper holds it. Private to the keeper's files:
  *
  *	keeper.c	opening and closing, the tick, claims handed to stores
- *	recover.c	what is on the disk → segments, index; replay and rebuild
+ *	superblock.c	how the store ended, and what this run notes
+ *	recover.c	what is on the disk → segments, index, in service
+ *	replay.c	logs → the index
+ *	rebuild.c	a new index, filled while traffic is served
+ *	blame.c		an index that kills keepers is made anew
  *	apply.c		one log record → the index
  *	commit.c	finished claims → log → index
  *	segments.c	segments: new, full, sealed; the store's byte budget
@@ -154,29 +158,67 @@ void keeper_store_failed(struct keeper_store *ks, enum shared_reason reason, int
 void keeper_claim_ended(struct keeper *k, uint32_t slot);
 const char *keeper_store_path(const struct keeper_store *ks, char *out, size_t n);
 
-/* --- recover.c ------------------------------------------------------------------------------- */
+/* --- blame.c --------------------------------------------------------------------------------- */
 
-/* Superblock, directories, sizes. 0 or a negative errno (told). */
-int recover_super(struct keeper_store *ks) NODISCARD;
-/* A new epoch, which object ids of this run bear, made durable before the first is given out. */
-int recover_epoch(struct keeper_store *ks, uint64_t epoch) NODISCARD;
-/* Segments, index, replay; in service at the end, or on the way to it (rebuild). all_lost: nothing in it may be served. */
-int recover_store(struct keeper_store *ks, bool all_lost) NODISCARD;
-/* The index failed while in use: a new one is filled from the logs. */
-void recover_index(struct keeper_store *ks);
 /* Before anybody else catches them: SIGSEGV, SIGBUS, SIGABRT. */
-void recover_catch_faults(void);
+void blame_catch_faults(void);
 /* From here on a fault in this thread is blamed on this store's index, which the next keeper makes anew; NULL: on
  * nothing. Every call of index.h that touches its pages is made under it. */
-void recover_blame(struct keeper_store *ks);
-bool recover_rebuilding(const struct keeper_store *ks);
+void blame_index(struct keeper_store *ks);
+
+/* --- superblock.c ----------------------------------------------------------------------------- */
+
+/* Superblock, directories, sizes. 0 or a negative errno (told). */
+int superblock_open(struct keeper_store *ks) NODISCARD;
+/* The epoch that object ids of this run bear, made durable before the first is given out. */
+int superblock_begin(struct keeper_store *ks, uint64_t epoch) NODISCARD;
 /* Everything is synced and nothing under way. Blocks. */
-int recover_clean(struct keeper_store *ks) NODISCARD;
-/* Into the superblock, behind: a write or sync failed; the logs were cut to their marks. */
-enum recover_note { RECOVER_SUSPECT, RECOVER_CUT };
-void recover_note(struct keeper_store *ks, enum recover_note note);
+int superblock_clean(struct keeper_store *ks) NODISCARD;
 /* In the slow lane: no orphans are left of runs before this one. */
-int recover_scanned(struct keeper_store *ks) NODISCARD;
+int superblock_scanned(struct keeper_store *ks) NODISCARD;
+/* Behind: a write or sync failed; the logs were cut to their marks. */
+enum superblock_note { SUPERBLOCK_SUSPECT, SUPERBLOCK_CUT };
+void superblock_note(struct keeper_store *ks, enum superblock_note note);
+
+/* --- recover.c --------------------------------------------------------------------------------- */
+
+/* Segments, index, replay; in service at the end, or on the way to it (rebuild). all_lost: nothing in it may be served. */
+int recover_store(struct keeper_store *ks, bool all_lost) NODISCARD;
+
+/* --- replay.c ------------------------------------------------------------------------------------ */
+
+/* One log, read on from where it is applied: by replay and by rebuild. */
+struct replay {
+	struct keeper_store *ks;
+	struct keeper_segment *seg;
+	struct log_reader *reader;
+	bool dead;
+	struct chunk_list doomed;
+};
+
+int replay_begin(struct replay *p, struct keeper_store *ks, struct keeper_segment *seg, uint64_t from)
+	NODISCARD;
+/* For 2 ms, in one transaction. *out_more: false at the log's end. 0 or the index's error. */
+int replay_slice(struct replay *p, bool *out_more) NODISCARD;
+/* at_end: the log ends where its last whole record does; what is torn behind it will be overwritten. */
+void replay_end(struct replay *p, bool at_end);
+/* Each log from where it is applied. -EBADMSG: index and logs aren't of one piece. */
+int replay_all(struct keeper_store *ks) NODISCARD;
+
+/* --- rebuild.c ------------------------------------------------------------------------------------- */
+
+/* A wiped index, open; not yet anybody's. */
+int rebuild_fresh_index(struct keeper_store *ks, struct index **out) NODISCARD;
+/* Workers are to open it anew. */
+void rebuild_announce(struct keeper_store *ks);
+/* The index to the loop's readers. */
+void rebuild_lend(struct keeper_store *ks);
+/* Filling it from all logs that there are now. */
+int rebuild_new(struct keeper_store *ks, struct rebuild **out) NODISCARD;
+void rebuild_start(struct rebuild *rb);
+bool rebuild_running(const struct keeper_store *ks);
+/* The index failed while in use: a new one is filled from the logs. */
+void rebuild_index(struct keeper_store *ks);
 
 /* --- apply.c ----------------------------------------------------------------------------------- */
 
@@ -220,6 +262,8 @@ struct keeper_segment *segment_find(const struct keeper_store *ks, uint32_t id);
 struct keeper_segment *segment_add(struct keeper_store *ks, uint32_t id);
 void segment_drop(struct keeper_store *ks, uint32_t id);
 uint32_t segment_state(const struct keeper_store *ks, uint32_t id);
+/* Lookups miss what lies in it from here on. */
+void segment_set_dead(struct keeper_store *ks, uint32_t id);
 /* Blocking, at the start: as many as there are places and room. 0 or a negative errno. */
 int segments_make_now(struct keeper_store *ks) NODISCARD;
 /* Replaces full ones, ends those that own much, makes new ones as room allows. */

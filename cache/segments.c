@@ -82,6 +82,12 @@ uint32_t segment_state(const struct keeper_store *ks, uint32_t id)
 	return sg == NULL ? SEGMENT_FREE : atomic_load_explicit(&sg->state, memory_order_acquire);
 }
 
+void segment_set_dead(struct keeper_store *ks, uint32_t id)
+{
+	atomic_store_explicit(&ks->st->segments[id % SHARED_SEGMENTS].state, SEGMENT_DEAD,
+			      memory_order_release);
+}
+
 /* --- logs, in the commit lane -------------------------------------------------------------------- */
 
 struct log *segment_log(struct keeper_store *ks, struct keeper_segment *seg)

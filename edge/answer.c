@@ -9,7 +9,7 @@
 #include "edge/http/field.h"
 #include "edge/text.h"
 
-enum { STORED_FIELDS_MAX = 256, OWN_BYTES = 1024 };
+enum { OWN_BYTES = 1024 };
 
 static uint64_t bit(enum http_field_id id)
 {
@@ -79,13 +79,13 @@ struct view answer_fields(const struct http_response *rs, const struct conf_cach
 
 /* --- a 304's fields into stored ones ----------------------------------------------------------- */
 
-/* RFC 9111 §3.2: what describes the stored bytes is never updated. */
+/* RFC 9111 §3.2: what describes the stored bytes is never updated; nor the entity tag, which was compared to come here. */
 static bool updates(const struct http_field *f, const struct conf_cache *cache)
 {
-	static const uint64_t never = UINT64_C(1) << FIELD_CONTENT_ENCODING | UINT64_C(1) << FIELD_CONTENT_TYPE |
-				      UINT64_C(1) << FIELD_CONTENT_RANGE;
+	const uint64_t never = bit(FIELD_CONTENT_ENCODING) | bit(FIELD_CONTENT_RANGE) | bit(FIELD_ETAG);
+	unsigned flags = cache->set_cookie == CONF_SET_COOKIE_STORE ? ANSWER_KEEP_SET_COOKIE : 0;
 
-	return kept(f, cache, 0) && !((never >> f->id) & 1);
+	return kept(f, cache, flags) && !(never & bit(f->id)) && !view_eq_nocase(f->name, VIEW("Content-MD5"));
 }
 
 static bool replaced(const struct http_field *old, const struct http_fields *fresh, const struct conf_cache *cache)
@@ -104,7 +104,7 @@ static bool replaced(const struct http_field *old, const struct http_fields *fre
 struct view answer_merge(struct view stored, const struct http_response *validated, const struct conf_cache *cache,
 			 struct wall received, struct arena *a)
 {
-	struct http_field at[STORED_FIELDS_MAX];
+	struct http_field at[ANSWER_FIELDS_MAX];
 	struct http_fields old = { .at = at, .capacity = ARRAY_LEN(at) };
 	const struct http_fields *fresh = &validated->fields;
 	struct text t = text_new(a, stored.n + bytes_of(fresh) + 64);
@@ -124,7 +124,7 @@ struct view answer_merge(struct view stored, const struct http_response *validat
 
 struct view answer_not_modified(struct view stored, struct arena *a)
 {
-	struct http_field at[STORED_FIELDS_MAX];
+	struct http_field at[ANSWER_FIELDS_MAX];
 	struct http_fields old = { .at = at, .capacity = ARRAY_LEN(at) };
 	struct text t = text_new(a, stored.n);
 	const uint64_t left_out = bit(FIELD_CONTENT_TYPE) | bit(FIELD_CONTENT_ENCODING) | bit(FIELD_CONTENT_RANGE) |

@@ -5,6 +5,10 @@
 #include "edge/request.h"
 
 enum {
+	ANSWER_FIELDS_MAX = 256, /* more than a stored head can have */
+};
+
+enum {
 	ANSWER_KEEP_SET_COOKIE = 1,
 	ANSWER_KEEP_AGE = 2,  /* as upstream sent it: relayed, not stored */
 	ANSWER_KEEP_TAGS = 4, /* for a cache downstream */

@@ -34,6 +34,8 @@ static const struct step steps[] = {
 	[REQUEST_RELAY] = { "relay", request_step_relay },   /* the fetch's; send_timeout */
 	[REQUEST_FOLLOW] = { "follow", request_step_follow }, /* send_timeout */
 	[REQUEST_DELIVER] = { "deliver", request_step_deliver }, /* send_timeout */
+	[REQUEST_INVALIDATE] = { "invalidate", request_step_invalidate },
+	[REQUEST_PARTS] = { "parts", request_step_parts }, /* send_timeout */
 	[REQUEST_PURGE] = { "purge", request_step_purge },
 	[REQUEST_SEND] = { "send", step_send },		     /* send_timeout */
 	[REQUEST_FINISH] = { "finish", step_finish },	     /* send_timeout */
@@ -337,6 +339,9 @@ static enum step_result choose_way(struct request *r)
 {
 	r->store_reason = STORE_YES;
 	switch (verdict_request(r->rq, &r->cache)) {
+	case REQUEST_RANGE:
+		r->ranged = r->rq->method == METHOD_GET;
+		__attribute__((fallthrough));
 	case REQUEST_LOOKUP:
 		if (r->w->cache == NULL) {
 			r->result = STATS_PASS;
@@ -353,7 +358,6 @@ static enum step_result choose_way(struct request *r)
 		r->why = FORWARD_BYPASS;
 		r->result = STATS_BYPASS;
 		break;
-	case REQUEST_RANGE:
 	case REQUEST_BODY:
 		r->why = FORWARD_BYPASS;
 		r->result = STATS_PASS;

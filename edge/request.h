@@ -5,6 +5,8 @@
  *   request.c          begin, end, route: site, rules, what kind of request this is
  *   request_cache.c    look up, wait for others, decide: hit, stale, revalidate, miss; deliver a hit
  *   request_fetch.c    ask the origin; what its answer means; relay what isn't stored
+ *   request_range.c    parts of a stored object
+ *   request_invalidate.c  what an unsafe method makes unusable
  *   request_purge.c    PURGE
  *   transfer.c         joins a fetch to a fill; the request follows the fill
  */
@@ -26,6 +28,7 @@ enum forward_reason {
 };
 
 struct transfer;
+struct answer_parts;
 
 struct request {
 	uint32_t magic;
@@ -61,6 +64,7 @@ struct request {
 	struct cache_claim *claim;
 	struct cache_wait wait;
 	struct cache_purge_ask purge;
+	uint16_t retries; /* of asking for a purge */
 
 	/* What the origin says. */
 	enum forward_reason why;
@@ -75,7 +79,9 @@ struct request {
 	struct transfer *transfer;
 	struct list follower; /* in the transfer */
 	struct cache_reader reader;
-	uint64_t offset; /* body bytes sent */
+	uint64_t offset, until; /* in the body: where sending stands, and ends */
+	struct answer_parts *parts; /* a multipart answer; NULL: none */
+	bool ranged; /* GET with Range */
 	struct view body; /* an answer from memory */
 	enum stats_result result; /* STATS_RESULTS: none of them */
 	const char *error; /* Proxy-Status type, for the log */
@@ -93,7 +99,8 @@ int request_begin_timeout(struct worker *w, struct exchange *x) NODISCARD;
 
 enum request_step {
 	REQUEST_ROUTE, REQUEST_LOOK_UP, REQUEST_OPEN, REQUEST_CLAIM, REQUEST_FETCH, REQUEST_AWAIT, REQUEST_RELAY,
-	REQUEST_FOLLOW, REQUEST_DELIVER, REQUEST_PURGE, REQUEST_SEND, REQUEST_FINISH, REQUEST_END,
+	REQUEST_INVALIDATE, REQUEST_FOLLOW, REQUEST_DELIVER, REQUEST_PARTS, REQUEST_PURGE, REQUEST_SEND,
+	REQUEST_FINISH, REQUEST_END,
 };
 
 enum step_result request_step_look_up(struct machine *m);
@@ -105,6 +112,8 @@ enum step_result request_step_await(struct machine *m);
 enum step_result request_step_relay(struct machine *m);
 enum step_result request_step_follow(struct machine *m);
 enum step_result request_step_purge(struct machine *m);
+enum step_result request_step_invalidate(struct machine *m);
+enum step_result request_step_parts(struct machine *m);
 
 struct request *request_of(struct machine *m);
 static inline enum step_result request_goto(struct request *r, enum request_step step)
@@ -123,6 +132,12 @@ enum step_result request_wait_client(struct request *r);
 void request_begin_background(struct request *r);
 /* Serves r->object from its beginning, or answers 304. forward_status: what the origin said when it validated, or 0. */
 enum step_result request_serve_object(struct request *r, enum stats_result result, uint16_t forward_status);
+/* The origin's answer as it is, not stored. */
+enum step_result request_relay_answer(struct request *r);
+/* Must the answer with this status wait for the invalidation of what is stored? */
+bool request_invalidates(const struct request *r, uint16_t status);
+/* r->answer describes the whole of r->object: makes it a part, or several, or 416, where Range asks for it. */
+void request_apply_range(struct request *r);
 /* Lets go of r->object. */
 void request_forget_object(struct request *r);
 /* The secondary key under a Vary rule. False: the rule has too many names. */

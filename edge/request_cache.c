@@ -215,7 +215,7 @@ static enum step_result wait_over(struct request *r)
 
 static enum step_result wait(struct request *r, bool collapsed)
 {
-	if (r->background || r->waits == WAITS_MAX || (collapsed && only_if_cached(r))) {
+	if (r->background || r->waits == WAITS_MAX || (collapsed && (r->ranged || only_if_cached(r)))) {
 		cache_wait_cancel(r->w->cache, &r->wait);
 		return pass(r);
 	}
@@ -234,7 +234,7 @@ static enum step_result take_claim(struct request *r)
 
 	switch (cache_claim_take(r->w->cache, &r->key, site, host, &r->wait, &r->m.ready, &r->claim)) {
 	case CACHE_CLAIM_OWNED:
-		if (r->rq->method != METHOD_GET || only_if_cached(r))
+		if (r->rq->method != METHOD_GET || only_if_cached(r) || (r->ranged && r->object == NULL))
 			break; /* nothing would be stored */
 		return request_goto(r, REQUEST_LOOK_UP); /* a commit may have come between */
 	case CACHE_CLAIM_WAIT:
@@ -295,15 +295,21 @@ enum step_result request_serve_object(struct request *r, enum stats_result resul
 		return request_goto(r, REQUEST_END);
 	cache_object_hit(r->object);
 	describe_answer(r, forward_status);
+	r->offset = 0;
+	r->until = r->object->record.body_bytes;
+	r->parts = NULL;
+	request_apply_range(r);
 	if (r->x->ops->send_head(r->x, &r->answer) != 0)
 		return request_broken(r);
-	r->offset = 0;
 	r->body = (struct view){ 0 };
-	if (r->answer.no_body || r->object->record.body_bytes == 0)
+	if (r->parts != NULL && !r->answer.no_body)
+		return request_goto(r, REQUEST_PARTS);
+	if (r->answer.no_body || r->offset == r->until)
 		return request_goto(r, REQUEST_FINISH);
 	if (r->object->body.n == 0)
 		return request_goto(r, REQUEST_DELIVER);
-	r->body = r->object->body;
+	r->body = view_of(r->object->body.p + r->offset, r->until - r->offset);
+	r->offset = 0;
 	return request_goto(r, REQUEST_SEND);
 }
 
@@ -323,7 +329,7 @@ enum step_result request_step_deliver(struct machine *m)
 {
 	struct request *r = request_of(m);
 	struct cache_object *o = r->object;
-	uint64_t total = o->record.body_bytes, share = 0;
+	uint64_t share = 0;
 
 	if (m->timed_out || r->x->gone)
 		return request_broken(r);
@@ -332,14 +338,17 @@ enum step_result request_step_deliver(struct machine *m)
 		int64_t n;
 		int e;
 
-		if (r->offset == total)
-			return request_goto(r, REQUEST_FINISH);
+		if (r->offset == r->until)
+			return request_goto(r, r->parts != NULL ? REQUEST_PARTS : REQUEST_FINISH);
 		e = cache_object_body(o, &r->reader, r->offset, &m->ready, &span);
 		if (e == -EINPROGRESS)
 			return STEP_PARK;
 		if (e != 0)
 			return body_lost(r);
-		n = r->x->ops->send_file(r->x, span.fd, span.offset, span.bytes, r->offset + span.bytes == total);
+		if (span.bytes > r->until - r->offset)
+			span.bytes = (uint32_t)(r->until - r->offset);
+		n = r->x->ops->send_file(r->x, span.fd, span.offset, span.bytes,
+					 r->parts == NULL && r->offset + span.bytes == r->until);
 		if (n < 0)
 			return request_broken(r);
 		if (n == 0)

@@ -19,7 +19,6 @@ enum {
 	COPY_BYTES = 16 << 10,	 /* at a time, where no pipe is to be had */
 	PASS_MS = 120 * 1000,	 /* how long «uncacheable» is remembered */
 	PASS_ERROR_MS = 1000,	 /* the same of a 5xx */
-	MERGED_FIELDS_MAX = 256,
 };
 
 /* --- step: fetch -------------------------------------------------------------------------------- */
@@ -169,7 +168,7 @@ static int64_t upstream_age(const struct http_response *rs)
 	return f != NULL && http_delta_seconds(f->value, &seconds) == 0 ? seconds * 1000 : -1;
 }
 
-static enum step_result relay_head(struct request *r)
+enum step_result request_relay_answer(struct request *r)
 {
 	const struct http_response *rs = fetch_response(r->fetch);
 	unsigned keep = ANSWER_KEEP_SET_COOKIE | ANSWER_KEEP_AGE | (r->from_downstream ? ANSWER_KEEP_TAGS : 0);
@@ -293,14 +292,14 @@ static enum step_result store(struct request *r, const struct http_response *rs,
 
 	s->head = answer_fields(rs, &r->cache, s->meta.received, keep, &r->arena);
 	if (s->head.p == NULL || s->meta.url.p == NULL || (length >= 0 && (uint64_t)length > most))
-		return relay_head(r);
+		return request_relay_answer(r);
 	if (cache_fill_begin(&r->claim, &s->key, &s->meta, view_of(s->vary, s->vary_bytes), s->head, length, &fill) != 0)
-		return relay_head(r);
+		return request_relay_answer(r);
 	request_forget_object(r);
 	answer_from_fill(r, rs, s, length);
 	if (transfer_begin(r, fill, length, most) != 0) {
 		cache_fill_unref(fill);
-		return relay_head(r);
+		return request_relay_answer(r);
 	}
 	return follow(r);
 }
@@ -312,7 +311,7 @@ static enum store_reason as_updated(struct request *r, struct view head, struct 
 {
 	struct http_response updated = { .status = r->object->meta.status, .minor = 1, .framing = FRAMING_LENGTH };
 
-	updated.fields = (struct http_fields){ .at = at, .capacity = MERGED_FIELDS_MAX };
+	updated.fields = (struct http_fields){ .at = at, .capacity = ANSWER_FIELDS_MAX };
 	if (http_fields_parse(&updated.fields, head.p, head.n) != 0)
 		return STORE_NO_LIFETIME;
 	return may_store(r, &updated, s);
@@ -321,7 +320,7 @@ static enum store_reason as_updated(struct request *r, struct view head, struct 
 static enum step_result validated(struct request *r)
 {
 	const struct http_response *rs = fetch_response(r->fetch);
-	struct http_field at[MERGED_FIELDS_MAX];
+	struct http_field at[ANSWER_FIELDS_MAX];
 	struct to_store s;
 	struct cache_object *fresh;
 	struct view head = answer_merge(r->object->head, rs, &r->cache, fetch_received_at(r->fetch), &r->arena);
@@ -348,13 +347,15 @@ static enum step_result head_came(struct request *r)
 		return validated(r);
 	if (rs->status >= 500 && stale_will_do(r))
 		return request_serve_object(r, STATS_STALE, 0);
+	if (request_invalidates(r, rs->status))
+		return request_goto(r, REQUEST_INVALIDATE);
 	if (r->claim == NULL)
-		return relay_head(r);
+		return request_relay_answer(r);
 	r->store_reason = may_store(r, rs, &s);
 	if (r->store_reason == STORE_YES)
 		return store(r, rs, &s);
 	remember_pass(r, rs, r->store_reason);
-	return relay_head(r);
+	return request_relay_answer(r);
 }
 
 enum step_result request_step_await(struct machine *m)

@@ -300,19 +300,6 @@ def test_one_resource_by_many_spellings(origin, node):
     assert not node.get("/A/b").hit
 
 
-def test_ranges_pass_through(origin, node):
-    origin.page("/a", b"hello", FRESH)
-    node.get("/a")
-
-    @origin.route("/a")
-    def part(x):
-        x.reply(b"ell", {**FRESH, "Content-Range": "bytes 1-3/5"}, 206)
-
-    r = node.get("/a", {"Range": "bytes=1-3"})
-    assert (r.status, r.body) == (206, b"ell") and not r.hit
-    assert node.get("/a").body == b"hello"
-
-
 def test_answers_name_their_way(origin, node):
     origin.page("/a", b"hello", {**FRESH, "Via": "1.0 old", "Cache-Status": "up; hit", "Connection": "x-hop",
                                  "X-Hop": "1", "Surrogate-Key": "a b", "Cache-Tag": "c", "xkey": "d"})

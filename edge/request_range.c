@@ -1,0 +1,173 @@
+/*
+ * Ranges of a stored object (RFC 9110 §14): one part is a 206 like any other answer, with another beginning and end; several
+ * are multipart/byteranges, whose part heads come from memory and whose bytes come as a hit's do.
+ */
+#include "edge/answer.h"
+#include "edge/http/condition.h"
+#include "edge/http/range.h"
+#include "edge/text.h"
+
+enum { PART_HEAD_MAX = 512, BOUNDARY_BYTES = 32 };
+
+struct answer_parts {
+	struct http_parts parts;
+	struct http_multipart multipart;
+	uint16_t next; /* the part whose head comes next; count: what closes the body */
+	char head[PART_HEAD_MAX];
+	size_t head_bytes, head_sent;
+};
+
+static void content_range_line(struct text *t, const struct http_content_range *c)
+{
+	char value[HTTP_CONTENT_RANGE_MAX];
+
+	text_line(t, VIEW("Content-Range"), view_of(value, http_content_range_format(c, value)));
+}
+
+/* A line of ours more. */
+static void put_content_range(struct request *r, const struct http_content_range *c)
+{
+	struct text t = text_new(&r->arena, r->answer.own.n + HTTP_CONTENT_RANGE_MAX + sizeof("Content-Range: \r\n"));
+
+	text_put(&t, r->answer.own);
+	content_range_line(&t, c);
+	r->answer.own = text_view(&t);
+}
+
+static void one_part(struct request *r, const struct http_range *range, uint64_t length)
+{
+	struct http_content_range c = { .range = *range, .length = length, .length_known = true };
+
+	put_content_range(r, &c);
+	r->answer.status = 206;
+	r->answer.length = (int64_t)(range->last - range->first + 1);
+	r->offset = range->first;
+	r->until = range->last + 1;
+}
+
+static void unsatisfiable(struct request *r, uint64_t length)
+{
+	struct http_content_range c = { .unsatisfied = true, .length = length, .length_known = true };
+
+	put_content_range(r, &c);
+	r->answer.status = 416;
+	r->answer.length = 0;
+	r->offset = r->until = 0;
+}
+
+/* --- several parts --------------------------------------------------------------------------- */
+
+static struct view content_type(const struct http_fields *f)
+{
+	const struct http_field *type = http_fields_first(f, FIELD_CONTENT_TYPE);
+
+	return type != NULL ? type->value : (struct view){ 0 };
+}
+
+/* The stored fields, with a Content-Type of our own. */
+static struct view multipart_fields(struct request *r, const struct http_fields *stored, struct view boundary)
+{
+	struct text t = text_new(&r->arena, r->answer.fields.n + boundary.n + 64);
+
+	for (uint16_t i = 0; i < stored->count; i++)
+		if (stored->at[i].id != FIELD_CONTENT_TYPE)
+			text_line(&t, stored->at[i].name, stored->at[i].value);
+	text_put(&t, VIEW("Content-Type: multipart/byteranges; boundary="));
+	text_put(&t, boundary);
+	text_put(&t, VIEW("\r\n"));
+	return text_view(&t);
+}
+
+static struct view new_boundary(struct request *r)
+{
+	struct text t = text_new(&r->arena, BOUNDARY_BYTES);
+
+	text_hex(&t, r->w->boot_secret[1]);
+	text_hex(&t, ++r->w->request_serial);
+	return text_view(&t);
+}
+
+static void several_parts(struct request *r, const struct http_parts *parts)
+{
+	struct http_field at[ANSWER_FIELDS_MAX];
+	struct http_fields stored = { .at = at, .capacity = ARRAY_LEN(at) };
+	struct answer_parts *p = arena_zalloc(&r->arena, sizeof(*p));
+	struct view boundary = new_boundary(r), fields;
+
+	if (p == NULL || boundary.p == NULL || http_fields_parse(&stored, r->object->head.p, r->object->head.n) != 0)
+		return; /* the whole is an answer, too */
+	fields = multipart_fields(r, &stored, boundary);
+	p->parts = *parts;
+	p->multipart = (struct http_multipart){ .parts = &p->parts, .boundary = boundary, .content_type = content_type(&stored) };
+	if (fields.p == NULL || http_part_head(&p->multipart, 0, p->head, sizeof(p->head)) > sizeof(p->head))
+		return;
+	r->answer.fields = fields;
+	r->answer.status = 206;
+	r->answer.length = (int64_t)http_multipart_bytes(&p->multipart);
+	r->parts = p;
+	r->offset = r->until = 0;
+}
+
+void request_apply_range(struct request *r)
+{
+	const struct cache_object *o = r->object;
+	uint64_t length = o->record.body_bytes;
+	struct http_selected selected = { .status = o->meta.status, .etag = o->meta.etag,
+					  .last_modified = o->meta.last_modified, .received = o->meta.received };
+	struct http_ranges asked;
+	struct http_parts parts;
+
+	if (!r->ranged || r->answer.status != 200 || http_ranges_parse(&r->rq->fields, &asked) != 0 ||
+	    !http_if_range(&r->rq->fields, &selected))
+		return;
+	switch (http_ranges_resolve(&asked, length, &parts)) {
+	case RANGE_WHOLE:
+		return;
+	case RANGE_UNSATISFIABLE:
+		unsatisfiable(r, length);
+		return;
+	case RANGE_PARTIAL:
+		break;
+	}
+	if (parts.count == 1)
+		one_part(r, &parts.at[0], length);
+	else
+		several_parts(r, &parts);
+}
+
+/* --- step: parts: a part's head from memory, then deliver its bytes --------------------------------- */
+
+static enum step_result next_part(struct request *r)
+{
+	struct answer_parts *p = r->parts;
+	uint16_t i = p->next++;
+
+	p->head_bytes = p->head_sent = 0;
+	if (i == p->parts.count)
+		return request_goto(r, REQUEST_FINISH);
+	r->offset = p->parts.at[i].first;
+	r->until = p->parts.at[i].last + 1;
+	return request_goto(r, REQUEST_DELIVER);
+}
+
+enum step_result request_step_parts(struct machine *m)
+{
+	struct request *r = request_of(m);
+	struct answer_parts *p = r->parts;
+
+	if (m->timed_out || r->x->gone)
+		return request_broken(r);
+	if (p->head_bytes == 0)
+		p->head_bytes = http_part_head(&p->multipart, p->next, p->head, sizeof(p->head));
+	while (p->head_sent < p->head_bytes) {
+		int64_t n = r->x->ops->send_memory(r->x, p->head + p->head_sent, p->head_bytes - p->head_sent, false);
+
+		if (n < 0)
+			return request_broken(r);
+		if (n == 0)
+			return request_wait_client(r);
+		machine_no_deadline(m);
+		p->head_sent += (size_t)n;
+	}
+	return next_part(r);
+}

@@ -1,0 +1,69 @@
+"""An unsafe method's success makes what it changed unusable, before its own answer is out."""
+import pytest
+
+FRESH = {"Cache-Control": "max-age=3600"}
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "M-SEARCH"])
+@pytest.mark.parametrize("status", [200, 204, 303])
+def test_the_target_goes(origin, node, method, status):
+    origin.page("/a", b"hello", FRESH)
+    node.get("/a")
+    origin.page("/a", b"", {}, status)
+    assert node.request(method, "/a").status == status
+    origin.page("/a", b"changed", FRESH)
+    assert node.get("/a").body == b"changed"
+
+
+@pytest.mark.parametrize("method,status", [("POST", 404), ("POST", 500), ("OPTIONS", 200), ("GET", 200)])
+def test_what_does_not_invalidate(origin, node, method, status):
+    origin.page("/a", b"hello", FRESH)
+    node.get("/a")
+    origin.page("/a", b"", {}, status)
+    node.request(method, "/a")
+    assert node.get("/a").hit
+
+
+@pytest.mark.parametrize("name", ["Location", "Content-Location"])
+def test_same_origin_references_go(origin, node, name):
+    for spelling in ("/dir/b", "b", "http://a.test/dir/b", "../dir/./b"):
+        origin.page("/dir/b", b"old", FRESH)
+        node.get("/dir/b")
+        origin.page("/dir/a", b"done", {name: spelling})
+        node.request("POST", "/dir/a")
+        origin.page("/dir/b", b"new", FRESH)
+        assert node.get("/dir/b").body == b"new", spelling
+        node.purge_all()
+
+
+def test_references_elsewhere_stay(origin, node):
+    origin.page("/b", b"old", FRESH)
+    node.get("/b")
+    node.get("/b", host="b.a.test")
+    for elsewhere in ("http://b.a.test/b", "//b.a.test/b", "https://a.test/b", "http://other.test/b"):
+        origin.page("/a", b"done", {"Location": elsewhere})
+        node.request("POST", "/a")
+        assert node.get("/b").hit and node.get("/b", host="b.a.test").hit, elsewhere
+
+
+def test_a_fill_that_began_before_is_not_kept(origin, node):
+    from brimtest import Gate
+    gate = Gate()
+
+    @origin.route("/a")
+    def a(x):
+        if x.request.method == "POST":
+            return x.reply(b"done")
+        if origin.count("/a", "GET") == 1:
+            x.head(200, {**FRESH, "Content-Length": "3"})
+            gate.wait()
+            return x.send(b"old")
+        x.reply(b"new", FRESH)
+
+    with node.connect() as c:
+        c.request("GET", "/a")
+        origin.wait_for(1, "/a")
+        assert node.request("POST", "/a").status == 200
+        gate.open()
+        assert c.response().body == b"old"
+    assert node.get("/a").body == b"new"

@@ -242,6 +242,7 @@ static void batch_done(struct job *j)
 	segments_pump(ks);
 	evict_pump(ks);
 	commit_pump(ks);
+	keeper_batch_done(ks->keeper);
 }
 
 void commit_claim(struct keeper_store *ks, uint32_t slot)

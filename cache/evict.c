@@ -298,18 +298,18 @@ static void grant_wanted(struct keeper_store *ks)
 							      memory_order_relaxed);
 }
 
-/* Nothing is sealed: what the open ones own can only go if one is ended. Once a second at most. */
+/* Nothing is sealed: what the open ones own can only go if one is ended. Once a second at most, and not for next to nothing. */
 static void end_largest(struct keeper_store *ks)
 {
 	uint32_t largest = 0;
-	uint64_t most = 0;
+	uint64_t most = ks->super.segment_bytes / 4;
 
 	for (unsigned i = 0; i < ks->open_count; i++) {
 		uint32_t id = atomic_load_explicit(&ks->st->open[i], memory_order_relaxed);
 		struct keeper_segment *seg = segment_find(ks, id);
 
-		if (seg != NULL && seg->chunk_bytes + seg->log_seen > most) {
-			most = seg->chunk_bytes + seg->log_seen;
+		if (seg != NULL && seg->chunk_bytes + segment_tail(ks, id) > most) {
+			most = seg->chunk_bytes + segment_tail(ks, id);
 			largest = id;
 		}
 	}
@@ -328,6 +328,9 @@ void evict_pump(struct keeper_store *ks)
 	if (!ks->usable || ks->evict != NULL || rebuild_running(ks) || ks->keeper->closing)
 		return;
 	needed = needs_room(ks);
+	/* Taken before looking: what dies meanwhile sets it again. */
+	if (!atomic_exchange(&ks->dying, false) && !needed)
+		return;
 	id = oldest(ks, !needed);
 	if (id != 0)
 		begin_evict(ks, id);

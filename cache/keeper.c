@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "cache/keeper_store.h"
@@ -189,16 +190,44 @@ static void on_pulse(struct timer *t)
 	pump(k);
 }
 
-static void on_hint(struct watch *w, unsigned events)
+static void look(struct keeper *k)
 {
-	struct keeper *k = CONTAINER_OF(w, struct keeper, hint);
-
-	(void)events;
-	CHECK_MAGIC(k, KEEPER_MAGIC);
+	k->hint_waits = false;
+	/* Before looking: what is hinted from here on wakes us again. */
 	shared_keeper_woken(k->shared);
 	drain_ring(k);
 	purges_pump(k, false);
 	pump(k);
+}
+
+static bool is_committing(const struct keeper *k)
+{
+	for (unsigned i = 0; i < k->store_count; i++)
+		if (k->stores[i].batch != NULL)
+			return true;
+	return false;
+}
+
+/* While a batch is under way the hint stays set: workers then spare themselves the system call for each fill, and we the
+ * wake-up; the end of the batch, or the tick, looks. */
+static void on_hint(struct watch *w, unsigned events)
+{
+	struct keeper *k = CONTAINER_OF(w, struct keeper, hint);
+	eventfd_t count;
+
+	(void)events;
+	CHECK_MAGIC(k, KEEPER_MAGIC);
+	k->hint_waits = is_committing(k);
+	if (k->hint_waits)
+		(void)!eventfd_read(w->fd, &count);
+	else
+		look(k);
+}
+
+void keeper_batch_done(struct keeper *k)
+{
+	if (k->hint_waits && !k->closing)
+		look(k);
 }
 
 static void tick_store(struct keeper_store *ks)
@@ -222,13 +251,11 @@ static void on_tick(struct timer *t)
 	timer_set(&k->tick, KEEPER_TICK_MS);
 	k->ticks++;
 	shared_keeper_beat(k->shared);
-	drain_ring(k);
 	if (k->ticks % KEEPER_SCAN_TICKS == 0)
 		scan_claims(k);
-	purges_pump(k, false);
 	for (unsigned i = 0; i < k->store_count; i++)
 		tick_store(&k->stores[i]);
-	pump(k);
+	look(k);
 }
 
 /* --- opening -------------------------------------------------------------------------------------------------- */

@@ -108,6 +108,7 @@ struct keeper_store {
 	uint32_t first_segment; /* of this run */
 	unsigned open_count;	/* entries of shared «open» that this store keeps filled */
 	unsigned being_made;
+	_Atomic bool dying; /* some segment may be DEAD and wait for its eviction */
 	bool no_room_for_segment;
 
 	uint64_t capacity_bytes;
@@ -143,6 +144,7 @@ struct keeper {
 	struct timer tick, pulse;
 	unsigned ticks;
 	bool closing;
+	bool hint_waits; /* a hint came during a batch */
 	uint64_t ring_cursor;
 	uint64_t *handled; /* a bit per claim: in a queue or a job */
 	struct purges *purges;
@@ -154,6 +156,8 @@ struct keeper {
 
 /* Out of service, told once in the log. error: negative errno. */
 void keeper_store_failed(struct keeper_store *ks, enum shared_reason reason, int error);
+/* A batch ended, and the next (if any) has begun. */
+void keeper_batch_done(struct keeper *k);
 /* The claim is no longer in a queue or job: free it if it is ended and nobody reads through it. */
 void keeper_claim_ended(struct keeper *k, uint32_t slot);
 const char *keeper_store_path(const struct keeper_store *ks, char *out, size_t n);
@@ -262,6 +266,8 @@ struct keeper_segment *segment_find(const struct keeper_store *ks, uint32_t id);
 struct keeper_segment *segment_add(struct keeper_store *ks, uint32_t id);
 void segment_drop(struct keeper_store *ks, uint32_t id);
 uint32_t segment_state(const struct keeper_store *ks, uint32_t id);
+/* How much of an open one is reserved. */
+uint64_t segment_tail(const struct keeper_store *ks, uint32_t id);
 /* Lookups miss what lies in it from here on. */
 void segment_set_dead(struct keeper_store *ks, uint32_t id);
 /* Blocking, at the start: as many as there are places and room. 0 or a negative errno. */

@@ -86,6 +86,7 @@ void segment_set_dead(struct keeper_store *ks, uint32_t id)
 {
 	atomic_store_explicit(&ks->st->segments[id % SHARED_SEGMENTS].state, SEGMENT_DEAD,
 			      memory_order_release);
+	atomic_store(&ks->dying, true);
 }
 
 /* --- logs, in the commit lane -------------------------------------------------------------------- */
@@ -361,7 +362,7 @@ static void begin_making(struct keeper_store *ks)
 
 /* --- full, sealed --------------------------------------------------------------------------------- */
 
-static uint64_t segment_tail(const struct keeper_store *ks, uint32_t id)
+uint64_t segment_tail(const struct keeper_store *ks, uint32_t id)
 {
 	struct shared_segment *sg = slot_of(ks, id);
 	uint32_t tail = sg == NULL ? 0

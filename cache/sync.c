@@ -323,12 +323,14 @@ void sync_tick(struct keeper_store *ks)
 
 	if (ks->sync != NULL || !ks->usable || ks->keeper->closing)
 		return;
-	if (!urgent && (ks->ticks_since_sync < KEEPER_SYNC_TICKS || !anything_dirty(ks)))
+	if (!urgent && ks->ticks_since_sync < KEEPER_SYNC_TICKS)
+		return;
+	ks->ticks_since_sync = 0;
+	if (!urgent && !anything_dirty(ks))
 		return;
 	y = new_sync(ks);
 	if (y == NULL)
 		return;
-	ks->ticks_since_sync = 0;
 	ks->sync = y;
 	lane_submit(ks->slow_lane, &y->job, run_data, data_synced);
 }

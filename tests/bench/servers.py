@@ -1,7 +1,8 @@
 """The servers of the bench: the origin, nginx and Brim as caches, the floors.
 
-Each has a directory of its own that start() empties, and is one group of processes that stop() ends.
+Each has a new directory of its own every time it starts, and is one group of processes that stop() ends.
 """
+import fcntl
 import grp
 import json
 import os
@@ -9,8 +10,10 @@ import pwd
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
+import tempfile
 import time
 
 from processes import Group, place
@@ -26,23 +29,34 @@ STORE_BYTES = 8 << 30
 MEBIBYTE = os.urandom(1 << 20)
 
 
+def spread_directories(path):
+    """Has ext4 place each directory made in path far from others (README: traps). Elsewhere it does nothing."""
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        flags, = struct.unpack("l", fcntl.ioctl(fd, 0x80086601, struct.pack("l", 0)))  # FS_IOC_GETFLAGS
+        fcntl.ioctl(fd, 0x40086602, struct.pack("l", flags | 0x20000))  # FS_IOC_SETFLAGS, FS_TOPDIR_FL
+    except OSError:
+        pass
+    finally:
+        os.close(fd)
+
+
 class Server:
-    """One server: start() gives it an empty directory, stop() ends all its processes."""
+    """One server: start() gives it a new directory, stop() ends all its processes and removes it."""
 
     kind = core = command = None
 
-    def __init__(self, name, port, directory, core=SERVER_CORE):
-        self.name, self.port, self.core = name, port, core
-        self.directory = os.path.join(directory, name)
-        self.group = self.process = None
+    def __init__(self, name, port, parent, core=SERVER_CORE):
+        self.name, self.port, self.parent, self.core = name, port, parent, core
+        self.group = self.process = self.directory = None
 
     def prepare(self):
-        pass
+        """Sets the command, and lays out the directory."""
 
     def start(self):
-        shutil.rmtree(self.directory, ignore_errors=True)
-        os.mkdir(self.directory)
         self.group = self.group or Group(self.name)
+        self.directory = tempfile.mkdtemp(prefix=self.name + "-", dir=self.parent)
+        os.chmod(self.directory, 0o755)
         self.prepare()
         with open(f"{self.directory}/output", "wb") as output:
             self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
@@ -76,6 +90,7 @@ class Server:
                 pass
         self.process.wait()
         self.process = None
+        shutil.rmtree(self.directory, ignore_errors=True)
 
     def forget(self):
         """What it has stored, where it can't tell old from new itself."""
@@ -145,9 +160,10 @@ class Brim(Server):
 
     def __init__(self, *args, program):
         super().__init__(*args)
-        self.command = [program, "-c", f"{self.directory}/brim.json"]
+        self.program = program
 
     def prepare(self):
+        self.command = [self.program, "-c", f"{self.directory}/brim.json"]
         user = pwd.getpwnam(USER)
         store = f"{self.directory}/store"
         os.mkdir(store, 0o750)
@@ -173,14 +189,14 @@ class Mini(Server):
 class Floor(Server):
     kind = "floor"
 
-    def __init__(self, *args, way, files):
+    def __init__(self, *args, way, origin):
         super().__init__(*args)
-        self.way, self.files = way, files
+        self.way, self.origin = way, origin
 
     def prepare(self):
         os.mkdir(f"{self.directory}/store")
         self.command = [f"{PROGRAMS}/floor", self.way, str(self.port)]
-        self.command += [self.files] if self.way == "sendfile" else [str(ORIGIN_PORT), f"{self.directory}/store"]
+        self.command += [self.origin.directory] if self.way == "sendfile" else [str(ORIGIN_PORT), f"{self.directory}/store"]
 
     def forget(self):
         for name in os.listdir(f"{self.directory}/store"):

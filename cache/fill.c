@@ -512,6 +512,12 @@ uint64_t cache_fill_ready(const struct cache_fill *f)
 
 /* --- room ------------------------------------------------------------------------------------------------ */
 
+static int count_refused(struct cache_fill *f, int error)
+{
+	atomic_fetch_add_explicit(&f->store->fills_refused, 1, memory_order_relaxed);
+	return broken(f, error);
+}
+
 /* Wait for the next look; after PATIENCE_MS of that, give up. */
 static int64_t slowed(struct cache_fill *f, struct ready *wake, int error)
 {
@@ -520,7 +526,7 @@ static int64_t slowed(struct cache_fill *f, struct ready *wake, int error)
 	if (f->slow_since.ms == 0)
 		f->slow_since = now;
 	if (now.ms - f->slow_since.ms > PATIENCE_MS)
-		return broken(f, error);
+		return count_refused(f, error);
 	f->wake = wake;
 	if (!list_linked(&f->slow))
 		list_append(&f->cache->slow_fills, &f->slow);
@@ -539,11 +545,11 @@ int64_t cache_fill_room(struct cache_fill *f, struct ready *wake)
 		return e;
 	if (unsynced > limit || f->cache->storing_stopped ||
 	    !shared_store_in_service(f->cache->shared, store_number(f)))
-		return broken(f, -EAGAIN);
+		return count_refused(f, -EAGAIN);
 	if (f->mode == MODE_CHUNKS && room > 0 && f->room_bytes == 0) {
 		e = next_chunk(f, false);
 		if (e < 0)
-			return e == -ENOSPC ? slowed(f, wake, e) : broken(f, e);
+			return e == -ENOSPC ? slowed(f, wake, e) : count_refused(f, e);
 	}
 	if (f->mode == MODE_CHUNKS)
 		room = (int64_t)f->room_bytes;

@@ -10,7 +10,7 @@ import urllib.parse
 import pytest
 
 from brimtest import wait_until
-from brimtest.look import Leaks, gauge
+from brimtest.look import Leaks, gauge, store
 from brimtest.nginx import Nginx
 
 FILES, TREE_BYTES, FILE_BYTES = 3000, 80 << 20, 8 << 20
@@ -107,15 +107,33 @@ def requests_to_origin(node):
     return sum(v for k, v in node.metrics().items() if k.startswith("brim_origin_requests_total"))
 
 
+def refused(node):
+    """Fills that the store refused so far (when the disk doesn't keep up): these are fetched again."""
+    return store(node)["fills_refused"]
+
+
+def until_warm(node, fetch_all):
+    """fetch_all(pass's name) until the origin is asked for nothing more: the second time, but for what was refused."""
+    asked = requests_to_origin(node)
+    for number in range(4):
+        spared = refused(node)
+        fetch_all(f"warm {number}")
+        wait_committed(node)
+        before, asked = asked, requests_to_origin(node)
+        if asked == before:
+            return
+        assert asked - before <= spared, f"{asked - before} were asked for again, {spared} had been refused"
+    raise AssertionError("the disk never keeps up")
+
+
 def all_three_times(node, nginx, tmp_path):
     paths = paths_of(nginx)
     cold = curl_all(node, nginx, paths, str(tmp_path / "cold"))
-    assert cold["hit"] == 0 and cold["200 brim; fwd=uri-miss; stored"] == len(paths), cold
+    assert cold["hit"] == 0 and cold["200 brim; fwd=uri-miss; stored"] >= len(paths) - refused(node), cold
     wait_committed(node)
-    asked = requests_to_origin(node)
-    warm = curl_all(node, nginx, paths, str(tmp_path / "warm"))
-    assert warm == {"hit": len(paths)}
-    assert requests_to_origin(node) == asked
+    seen = []
+    until_warm(node, lambda name: seen.append(curl_all(node, nginx, paths, str(tmp_path / name))))
+    assert seen[-1] == {"hit": len(paths)}
     node.may_crash = True
     node.kill_all()
     node.start()
@@ -149,9 +167,7 @@ def test_a_whole_tree_by_wget(site, make_node, tmp_path):
     before = Leaks(node)
     wget_all(node, site, paths, str(tmp_path / "cold"))
     wait_committed(node)
-    asked = requests_to_origin(node)
-    wget_all(node, site, paths, str(tmp_path / "warm"))
-    assert requests_to_origin(node) == asked
+    until_warm(node, lambda name: wget_all(node, site, paths, str(tmp_path / name)))
     node.may_crash = True
     node.kill_all()
     node.start()

@@ -259,7 +259,8 @@ static uint32_t oldest(struct keeper_store *ks, bool dead_only)
 	return 0;
 }
 
-/* Room for two segments and what is taken in two seconds, but no more than an eighth of the store for that. */
+/* Room for two segments and what is taken in two seconds, but no more than an eighth of the store for that; and an index that
+ * fits into memory. */
 static bool needs_room(const struct keeper_store *ks)
 {
 	int64_t coming = (int64_t)ks->accounts[ACCOUNT_LEAVING];
@@ -269,7 +270,8 @@ static bool needs_room(const struct keeper_store *ks)
 	uint64_t target = 2 * (uint64_t)ks->super.segment_bytes + ahead +
 			  atomic_load_explicit(&ks->st->wanted_bytes, memory_order_relaxed);
 
-	return now + coming < (int64_t)target;
+	return now + coming < (int64_t)target ||
+	       atomic_load_explicit(&ks->st->objects, memory_order_relaxed) > ks->objects_max;
 }
 
 static void begin_evict(struct keeper_store *ks, uint32_t id)

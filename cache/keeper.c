@@ -295,6 +295,7 @@ static int init_store(struct keeper *k, unsigned number)
 	ks->shared = k->shared;
 	ks->st = &k->shared->stores[number];
 	ks->renewals_since = KEEPER_RENEWALS_TICKS;
+	ks->dying = true; /* the last keeper may have left some */
 	ks->waiting = malloc(SHARED_CLAIMS * sizeof(*ks->waiting));
 	if (ks->waiting == NULL)
 		return -ENOMEM;

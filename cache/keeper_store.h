@@ -112,6 +112,7 @@ struct keeper_store {
 	bool no_room_for_segment;
 
 	uint64_t capacity_bytes;
+	uint64_t objects_max; /* whose index fits into memory */
 	uint64_t accounts[ACCOUNTS];
 	uint64_t log_bytes;		  /* commit lane: of all logs */
 	uint32_t touched[KEEPER_TOUCHED]; /* commit lane: segments whose logs have unwritten records */

@@ -8,12 +8,38 @@
  */
 #include "cache/keeper_store.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cache/store.h"
 #include "edge/base/log.h"
+
+enum { INDEX_OBJECT_BYTES = 225 /* of the index's file, measured */ };
+
+/* Segments without a superblock aren't ours to throw away. */
+static bool has_segments(int dir_fd)
+{
+	int fd = openat(dir_fd, FORMAT_SEGMENTS_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *entry;
+	bool found = false, is_log;
+	uint32_t id;
+
+	if (dir == NULL) {
+		if (fd >= 0)
+			close(fd);
+		return false;
+	}
+	/* cppcheck-suppress readdirCalled ; nobody else has this DIR */
+	while (!found && (entry = readdir(dir)) != NULL)
+		found = format_segment_name(entry->d_name, &id, &is_log);
+	closedir(dir);
+	return found;
+}
 
 static int new_store(struct keeper_store *ks)
 {
@@ -38,12 +64,12 @@ static void tell_unusable(struct keeper_store *ks, int error)
 	const char *what = "can't be read";
 
 	if (error == -EBADMSG)
-		what = "isn't a store's superblock, or is damaged; remove the directory's contents "
+		what = "is missing, damaged or no superblock; remove the directory's contents "
 		       "to begin an empty store";
 	if (error == -EPROTONOSUPPORT)
 		what = "has another format; use the version that made it, or remove the "
 		       "directory's contents";
-	log_error("store_unusable", "store=%s file=%s/%s error=%s what=\"%s\"", ks->st->name,
+	log_error("store_unusable", "store=%s file=%s/%s error=\"%s\" what=\"%s\"", ks->st->name,
 		  keeper_store_path(ks, path, sizeof(path)), FORMAT_STORE_PATH, strerror(-error), what);
 }
 
@@ -53,7 +79,7 @@ int superblock_open(struct keeper_store *ks)
 	int r = store_load(ks->dir_fd, &ks->super);
 
 	if (r == -ENOENT)
-		r = new_store(ks);
+		r = has_segments(ks->dir_fd) ? -EBADMSG : new_store(ks);
 	else if (r == 0)
 		r = store_make_dirs(ks->dir_fd);
 	if (r != 0) {
@@ -67,6 +93,8 @@ int superblock_open(struct keeper_store *ks)
 		ks->st->small_bytes = ks->super.chunk_bytes;
 	reserve = ks->st->size_bytes / 32;
 	ks->capacity_bytes = ks->st->size_bytes - reserve;
+	ks->objects_max = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 2 /
+			  INDEX_OBJECT_BYTES;
 	ks->open_count = (unsigned)(ks->st->size_bytes / ks->super.segment_bytes / 8);
 	if (ks->open_count < 2)
 		ks->open_count = 2;

@@ -69,6 +69,37 @@ static void the_size_is_kept(void **state)
 	kit_close(&k);
 }
 
+static bool none_is_dead(struct kit *k)
+{
+	for (unsigned i = 0; i < SHARED_SEGMENTS; i++)
+		if (atomic_load(&k->w.store->segments[i].state) == SEGMENT_DEAD)
+			return false;
+	return true;
+}
+
+/* Whatever a keeper was evicting when it died, the next one ends. */
+static void evicting_survives_deaths(void **state)
+{
+	struct kit k;
+
+	(void)state;
+	kit_open(&k, STORE_BYTES);
+	(void)fill_many(&k, 0, 60 * KIT_MIB);
+	for (unsigned i = 1; i <= 8; i++) {
+		(void)fill_many(&k, i * 1000, 15 * KIT_MIB);
+		kit_end_keeper(&k, SIGKILL);
+		kit_start_keeper(&k);
+		KIT_WAIT(&k, atomic_load(&k.w.shared->keeper_pid) == k.keeper_pid);
+		KIT_WAIT(&k, kit_is(&k, STORE_OPEN));
+	}
+	KIT_WAIT(&k, cache_claims_held(k.w.shared) == 0);
+	KIT_WAIT(&k, none_is_dead(&k));
+	assert_within_size(&k);
+	kit_store(&k, 100000, 1, 5000);
+	kit_check(&k, 100000, 1, 5000);
+	kit_close(&k);
+}
+
 static void small_objects_keep_the_size(void **state)
 {
 	struct kit k;
@@ -152,6 +183,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_size_is_kept),
+		cmocka_unit_test(evicting_survives_deaths),
 		cmocka_unit_test(small_objects_keep_the_size),
 		cmocka_unit_test(replaced_objects_leave),
 		cmocka_unit_test(the_sum_holds),

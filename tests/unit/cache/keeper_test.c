@@ -1,6 +1,8 @@
 /* Keeper and worker together: commits, restarts, deaths, purges. */
 #include "tests/unit/cache/keeper_kit.h"
 
+#include "cache/journal.h"
+
 static const size_t sizes[] = { 0, 1, 1000, 20000, 70000, 1 << 20, (1 << 20) + 1, 5000000 };
 
 static void store_sizes(struct kit *k, unsigned version)
@@ -197,7 +199,7 @@ static void dead_workers_are_swept(void **state)
 	kit_close(&k);
 }
 
-static void another_format_is_refused(void **state)
+static void another_format_or_no_superblock_is_refused(void **state)
 {
 	struct format_store sb;
 	struct kit k;
@@ -213,6 +215,11 @@ static void another_format_is_refused(void **state)
 	KIT_WAIT(&k, kit_is(&k, STORE_FAILED));
 	assert_int_equal(atomic_load(&k.w.store->reason), REASON_FORMAT);
 	assert_false(kit_has(&k, 1));
+	kit_end_node(&k, SIGTERM);
+	assert_int_equal(unlinkat(k.dir.fd, FORMAT_STORE_PATH, 0), 0);
+	kit_start_node(&k);
+	KIT_WAIT(&k, kit_is(&k, STORE_FAILED));
+	assert_int_equal(atomic_load(&k.w.store->reason), REASON_OPEN);
 	kit_end_node(&k, SIGTERM);
 	/* Nothing was touched. */
 	sb.format--;
@@ -281,6 +288,47 @@ static void opening_and_closing_leaves_nothing(void **state)
 	temp_dir_remove(&dir);
 }
 
+/* A purge that only one store's journal has (the node died in between) holds for both from the next start on. */
+static void stores_learn_from_each_other(void **state)
+{
+	struct cache_conf conf = { .store_count = 2, .workers = 1 };
+	struct format_purge missed = { .sequence = 9, .hash = 77, .kind = CACHE_SCOPE_URL };
+	struct cache_scope scope = { .hash = 77, .kind = CACHE_SCOPE_URL };
+	struct cache_shared *shared;
+	struct temp_dir dirs[2];
+	struct loop *loop = loop_new();
+	struct keeper *keeper;
+	struct journal journal;
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		temp_dir_make(&dirs[i]);
+		conf.stores[i] = (struct cache_store_conf){ .name = i == 0 ? VIEW("a") : VIEW("b"),
+							    .dir_fd = dirs[i].fd,
+							    .size_bytes = 64 * KIT_MIB };
+	}
+	for (unsigned pass = 0; pass < 3; pass++) {
+		shared = cache_shared_new(&conf);
+		assert_int_equal(keeper_open(shared, &conf, loop, &keeper), 0);
+		assert_int_equal(purge_clock_newest(shared, &scope, false), pass == 0 ? 0 : 9);
+		assert_int_equal(purge_clock_now(shared), pass == 0 ? 0 : 9);
+		keeper_close(keeper);
+		cache_shared_free(shared);
+		if (pass == 0) {
+			assert_int_equal(journal_open(dirs[0].fd, &journal), 0);
+			journal_seal(&missed, 1);
+			assert_int_equal(journal_append(&journal, &missed, 1), 0);
+			journal_close(&journal);
+		}
+		/* Now the second has it, too. */
+		if (pass == 1)
+			conf.store_count = 1, conf.stores[0] = conf.stores[1];
+	}
+	loop_free(loop);
+	for (unsigned i = 0; i < 2; i++)
+		temp_dir_remove(&dirs[i]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -291,8 +339,9 @@ int main(void)
 		cmocka_unit_test(purges_are_final),
 		cmocka_unit_test(fills_older_than_a_purge_are_refused),
 		cmocka_unit_test(dead_workers_are_swept),
-		cmocka_unit_test(another_format_is_refused),
+		cmocka_unit_test(another_format_or_no_superblock_is_refused),
 		cmocka_unit_test(a_store_is_one_nodes),
+		cmocka_unit_test(stores_learn_from_each_other),
 		cmocka_unit_test(opening_and_closing_leaves_nothing),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -30,6 +30,19 @@ bool forward_loops(const struct request *r)
 	return false;
 }
 
+/* X-Forwarded-Port, -Server, -Prefix …: all of them say where a request came from. */
+static bool says_forwarded(struct view name)
+{
+	static const struct view prefix = { "X-Forwarded-", 12 };
+
+	return name.n >= prefix.n && view_eq_nocase(view_of(name.p, prefix.n), prefix);
+}
+
+static bool is_request_id(const struct request *r, struct view name)
+{
+	return r->conf->request_id_header.n > 0 && view_eq_nocase(name, r->conf->request_id_header);
+}
+
 static bool passes(const struct request *r, const struct http_field *f, unsigned flags)
 {
 	if (f->dropped)
@@ -52,8 +65,10 @@ static bool passes(const struct request *r, const struct http_field *f, unsigned
 	case FIELD_IF_RANGE:
 	case FIELD_RANGE:
 		return !(flags & FORWARD_WHOLE);
+	case FIELD_OTHER:
+		return !is_request_id(r, f->name) && (r->peer_trusted || !says_forwarded(f->name));
 	default:
-		return r->conf->request_id_header.n == 0 || !view_eq_nocase(f->name, r->conf->request_id_header);
+		return !is_request_id(r, f->name);
 	}
 }
 
@@ -65,6 +80,12 @@ static void put_validators(struct text *t, const struct request *r)
 		text_line(t, VIEW("If-None-Match"), m->etag);
 	if (m->last_modified.n > 0)
 		text_line(t, VIEW("If-Modified-Since"), m->last_modified);
+}
+
+/* Does the client's own field go on? */
+static bool believes(const struct request *r, enum http_field_id id)
+{
+	return r->peer_trusted && http_fields_has(&r->rq->fields, id);
 }
 
 static void put_forwarded(struct text *t, const struct request *r)
@@ -83,10 +104,10 @@ static void put_forwarded(struct text *t, const struct request *r)
 	}
 	text_put(t, view_str(sock_addr_host(&r->x->peer, peer)));
 	text_put(t, VIEW("\r\n"));
-	if (!r->peer_trusted || !http_fields_has(f, FIELD_X_FORWARDED_PROTO))
+	if (!believes(r, FIELD_X_FORWARDED_PROTO))
 		text_line(t, VIEW("X-Forwarded-Proto"), r->x->scheme);
-	if (!r->peer_trusted || !http_fields_has(f, FIELD_X_FORWARDED_HOST))
-		text_line(t, VIEW("X-Forwarded-Host"), r->rq->authority);
+	if (!believes(r, FIELD_X_FORWARDED_HOST))
+		text_line(t, VIEW("X-Forwarded-Host"), r->target.authority);
 }
 
 static void put_ours(struct text *t, const struct request *r)
@@ -101,9 +122,44 @@ static void put_ours(struct text *t, const struct request *r)
 		text_line(t, r->conf->request_id_header, r->request_id);
 }
 
+static ssize_t value_of(struct view v, char *out, size_t capacity)
+{
+	if (v.n > capacity)
+		return -EINVAL;
+	memcpy(out, v.p, v.n);
+	return (ssize_t)v.n;
+}
+
+ssize_t forward_value(const struct request *r, struct view name, char *out, size_t capacity)
+{
+	enum http_field_id id = http_field_id(name);
+
+	switch (id) {
+	case FIELD_X_FORWARDED_FOR:
+		return -EINVAL;
+	case FIELD_FORWARDED:
+	case FIELD_X_REAL_IP:
+		return 0;
+	case FIELD_X_FORWARDED_PROTO:
+		if (!believes(r, id))
+			return value_of(r->x->scheme, out, capacity);
+		break;
+	case FIELD_X_FORWARDED_HOST:
+		if (!believes(r, id))
+			return value_of(r->target.authority, out, capacity);
+		break;
+	default:
+		if (is_request_id(r, name))
+			return -EINVAL;
+		if (says_forwarded(name) && !r->peer_trusted)
+			return 0;
+	}
+	return (ssize_t)verdict_vary_value(r->rq, name, out, capacity);
+}
+
 static size_t room_for(const struct request *r)
 {
-	size_t n = 1024 + 2 * r->rq->authority.n + 2 * r->conf->name.n + r->conf->request_id_header.n +
+	size_t n = 1024 + r->target.authority.n + 2 * r->conf->name.n + r->conf->request_id_header.n +
 		   r->request_id.n;
 
 	for (uint16_t i = 0; i < r->rq->fields.count; i++)

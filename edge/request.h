@@ -140,7 +140,7 @@ bool request_invalidates(const struct request *r, uint16_t status);
 void request_apply_range(struct request *r);
 /* Lets go of r->object. */
 void request_forget_object(struct request *r);
-/* The secondary key under a Vary rule. False: the rule has too many names. */
+/* The secondary key under a Vary rule. False: it has too many names, or one whose value is every request's own. */
 bool request_vary_key(struct request *r, struct view rule, uint64_t *out_secondary);
 /* The key under which «uncacheable» is remembered: requests with credentials apart from those without. */
 struct cache_key request_pass_key(const struct request *r);

@@ -9,6 +9,7 @@
 #include <errno.h>
 
 #include "edge/answer.h"
+#include "edge/forward.h"
 #include "edge/http/field.h"
 #include "edge/request.h"
 
@@ -52,9 +53,13 @@ static uint64_t base_secondary(struct request *r)
 
 	if (c->key_headers.count == 0 && c->key_cookies.count == 0)
 		return 0;
-	for (size_t i = 0; i < c->key_headers.count && count < KEPT_PARTS_MAX; i++, count++)
-		parts[count] = view_of(values[count], verdict_vary_value(r->rq, c->key_headers.at[i], values[count],
-									 VARY_VALUE_BYTES));
+	for (size_t i = 0; i < c->key_headers.count && count < KEPT_PARTS_MAX; i++, count++) {
+		ssize_t n = forward_value(r, c->key_headers.at[i], values[count], VARY_VALUE_BYTES);
+
+		if (n < 0) /* the site wants it so: each client has its own object */
+			n = (ssize_t)verdict_vary_value(r->rq, c->key_headers.at[i], values[count], VARY_VALUE_BYTES);
+		parts[count] = view_of(values[count], (size_t)n);
+	}
 	for (size_t i = 0; i < c->key_cookies.count && count < KEPT_PARTS_MAX; i++, count++)
 		parts[count] = cookie_value(&r->rq->fields, c->key_cookies.at[i]);
 	return cache_key_secondary(0, parts, count);
@@ -67,10 +72,11 @@ bool request_vary_key(struct request *r, struct view rule, uint64_t *out_seconda
 	size_t count = 0;
 
 	while (http_list_next(&rest, &name)) {
-		if (count == VARY_NAMES_MAX)
+		ssize_t n = count < VARY_NAMES_MAX ? forward_value(r, name, values[count], VARY_VALUE_BYTES) : -E2BIG;
+
+		if (n < 0)
 			return false;
-		parts[count] = view_of(values[count],
-				       verdict_vary_value(r->rq, name, values[count], VARY_VALUE_BYTES));
+		parts[count] = view_of(values[count], (size_t)n);
 		count++;
 	}
 	*out_secondary = cache_key_secondary(r->key.base, parts, count);

@@ -239,7 +239,7 @@ static enum store_reason may_store(struct request *r, const struct http_response
 	s->key = r->key;
 	s->key.secondary = r->key.base;
 	if (s->vary_bytes > 0 && !request_vary_key(r, view_of(s->vary, s->vary_bytes), &s->key.secondary))
-		return STORE_VARY_TOO_LONG;
+		return STORE_VARY_STAR;
 	s->meta.birth = cache_claim_birth(r->claim);
 	s->meta.site_hash = cache_scope_site(r->target.site->name_hash).hash;
 	s->meta.host_hash = cache_scope_host(r->target.site->name_hash, r->target.host).hash;

@@ -18,6 +18,7 @@
 #include "edge/transfer.h"
 
 enum { KEPT_REQUESTS = 256 };
+#define ALLOW_LINE "Allow: GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH\r\n"
 
 static enum step_result step_route(struct machine *m);
 static enum step_result step_send(struct machine *m);
@@ -313,12 +314,6 @@ static enum step_result bad_target(struct request *r, int error)
 	return request_error(r, 400, NULL, "the host or the path is not valid");
 }
 
-static enum step_result refuse_method(struct request *r)
-{
-	return request_answer(r, 405, VIEW("Allow: GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH\r\n"),
-			      VIEW("405: this method is not served here\n"));
-}
-
 static void apply_rules(struct request *r)
 {
 	struct conf_request q = {
@@ -379,13 +374,11 @@ static enum step_result step_route(struct machine *m)
 		return request_goto(r, REQUEST_END);
 	if (r->health)
 		return request_answer(r, 200, (struct view){ 0 }, VIEW("ok\n"));
-	if (!r->background)
-		identify(r);
+	identify(r);
 	if (rq->method == METHOD_CONNECT || rq->method == METHOD_TRACE)
-		return refuse_method(r);
+		return request_error(r, 405, NULL, "this method is not served here");
 	if (rq->method == METHOD_OPTIONS && view_eq(rq->path, VIEW("*")))
-		return request_answer(r, 204, VIEW("Allow: GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH\r\n"),
-				      (struct view){ 0 });
+		return request_answer(r, 204, VIEW(ALLOW_LINE), (struct view){ 0 });
 	e = target_of(r->conf, r->x->scheme, rq->authority, rq->path, &r->arena, &r->target);
 	if (e != 0)
 		return bad_target(r, e);
@@ -429,6 +422,8 @@ static struct view error_fields(struct request *r, uint16_t status, const char *
 	text_line(&t, VIEW("Date"), view_of(date, sizeof(date)));
 	text_line(&t, VIEW("Content-Type"), VIEW("text/plain; charset=utf-8"));
 	text_line(&t, VIEW("Cache-Control"), VIEW("no-store"));
+	if (status == 405)
+		text_put(&t, VIEW(ALLOW_LINE));
 	if (status == 503)
 		text_line(&t, VIEW("Retry-After"), VIEW("1"));
 	text_put(&t, VIEW("Proxy-Status: "));

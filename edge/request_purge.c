@@ -26,6 +26,19 @@ static bool wants_soft(const struct request *r)
 	return false;
 }
 
+static bool names_tags(const struct request *r)
+{
+	const struct conf_list *names = &r->target.site->cache.tag_headers;
+
+	for (size_t i = 0; i < names->count; i++) {
+		uint16_t at = 0;
+
+		if (http_fields_find(&r->rq->fields, names->at[i], &at) != NULL)
+			return true;
+	}
+	return false;
+}
+
 static enum step_result answered(struct request *r, uint64_t sequence)
 {
 	struct view body = arena_printf(&r->arena, "{\"purge\": %llu}\n", (unsigned long long)sequence);
@@ -41,12 +54,13 @@ enum step_result request_step_purge(struct machine *m)
 	unsigned count;
 
 	if (!r->target.site->purge_allowed)
-		return request_answer(r, 405, VIEW("Allow: GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH\r\n"),
-				      VIEW("405: this site has no purge_from\n"));
+		return request_error(r, 405, NULL, "this site has no purge_from");
 	if (!allowed(r))
 		return request_error(r, 403, NULL, "this address may not purge here (purge_from)");
 	if (r->target.path_only.p[r->target.path_only.n - 1] == '*')
 		return request_error(r, 501, NULL, "purging by prefix is not supported by this version");
+	if (names_tags(r))
+		return request_error(r, 501, NULL, "purging by tag is not supported by this version");
 	if (r->w->cache == NULL)
 		return request_error(r, 503, NULL, "the keeper is away");
 	count = scopes_of_url(&r->target, scopes);

@@ -221,6 +221,10 @@ static const struct exchange_ops void_ops = {
 	.done = void_done,
 };
 
+/* What a client wants for itself: a part, or only what is stored. */
+static const uint64_t not_for_others = UINT64_C(1) << FIELD_RANGE | UINT64_C(1) << FIELD_IF_RANGE |
+				       UINT64_C(1) << FIELD_CACHE_CONTROL | UINT64_C(1) << FIELD_PRAGMA;
+
 /* The request as a GET of its own, in a's memory: the connection's is gone before the origin answers. */
 static struct http_request *copy_head(const struct http_request *from, struct arena *a)
 {
@@ -232,14 +236,16 @@ static struct http_request *copy_head(const struct http_request *from, struct ar
 	*to = *from;
 	to->method = METHOD_GET;
 	to->method_text = VIEW("GET");
+	to->target = to->scheme = (struct view){ 0 };
 	to->expect_continue = false;
 	to->framing = FRAMING_NONE;
 	to->authority = arena_copy(a, from->authority);
 	to->path = arena_copy(a, from->path);
 	to->fields = (struct http_fields){ .at = at, .count = from->fields.count, .capacity = from->fields.count,
-					   .seen = from->fields.seen };
+					   .seen = from->fields.seen & ~not_for_others };
 	for (uint16_t i = 0; i < from->fields.count; i++) {
 		at[i] = from->fields.at[i];
+		at[i].dropped |= (not_for_others >> at[i].id) & 1;
 		at[i].name = arena_copy(a, at[i].name);
 		at[i].value = arena_copy(a, at[i].value);
 		if (at[i].name.p == NULL || at[i].value.p == NULL)
@@ -257,15 +263,16 @@ void request_begin_background(struct request *of)
 		return;
 	x->ops = &void_ops;
 	x->peer = of->x->peer;
-	x->scheme = VIEW("http");
-	x->via_version = VIEW("1.1");
-	x->protocol = VIEW("HTTP/1.1");
+	x->scheme = of->x->scheme;
+	x->via_version = of->x->via_version;
+	x->protocol = of->x->protocol;
 	r = request_new(of->w, x);
 	if (r == NULL) {
 		free(x);
 		return;
 	}
 	r->background = true;
+	r->lost_id = of->lost_id;
 	r->rq = copy_head(of->rq, &r->arena);
 	machine_wake(&r->m);
 }
@@ -461,6 +468,8 @@ enum step_result request_broken(struct request *r)
 	r->x->ops->abort(r->x);
 	if (r->error == NULL)
 		r->error = r->x->gone ? "client_gone" : "aborted";
+	if (r->result == STATS_RESULTS && r->lookup)
+		r->result = STATS_MISS; /* as far as one came */
 	return request_goto(r, REQUEST_END);
 }
 

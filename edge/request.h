@@ -61,6 +61,7 @@ struct request {
 	struct cache_object *object; /* a hit, or a stale one that may be validated */
 	struct use_times times;
 	bool soft_purged;
+	uint64_t lost_id; /* body_id of an object whose body is not all there: as if it weren't; 0: none */
 	struct cache_claim *claim;
 	struct cache_wait wait;
 	struct cache_purge_ask purge;
@@ -128,7 +129,7 @@ enum step_result request_answer(struct request *r, uint16_t status, struct view 
 enum step_result request_broken(struct request *r);
 /* Wait until the client takes more, at most send_timeout. */
 enum step_result request_wait_client(struct request *r);
-/* Revalidates behind a stale answer. Best effort. */
+/* Revalidates behind a stale answer, or fetches anew what is lost (of->lost_id). Best effort. */
 void request_begin_background(struct request *r);
 /* Serves r->object from its beginning, or answers 304. forward_status: what the origin said when it validated, or 0. */
 enum step_result request_serve_object(struct request *r, enum stats_result result, uint16_t forward_status);

@@ -126,12 +126,16 @@ static int find(struct request *r)
 enum step_result request_step_look_up(struct machine *m)
 {
 	struct request *r = request_of(m);
+	bool found;
 
 	request_forget_object(r);
 	r->why = FORWARD_URI_MISS;
 	r->key.base = base_secondary(r);
-	if (find(r) == 0)
+	found = find(r) == 0;
+	if (found && r->record.body_id != r->lost_id)
 		return request_goto(r, REQUEST_OPEN);
+	if (r->background && !found)
+		return request_goto(r, REQUEST_END); /* gone, and nobody asks for it */
 	return request_goto(r, r->claim != NULL ? REQUEST_FETCH : REQUEST_CLAIM);
 }
 
@@ -179,7 +183,7 @@ enum step_result request_step_open(struct machine *m)
 	int e = cache_object_open(r->w->cache, &r->key, &r->record, &m->ready, &r->pending, &r->object);
 
 	if (e == -EINPROGRESS)
-		return r->x->gone ? request_goto(r, REQUEST_END) : STEP_PARK;
+		return r->x->gone ? request_broken(r) : STEP_PARK;
 	if (e != 0)
 		return miss(r);
 	return decide(r);
@@ -259,7 +263,7 @@ enum step_result request_step_claim(struct machine *m)
 	struct cache_key pass_key = request_pass_key(r);
 
 	if (r->x->gone)
-		return request_goto(r, REQUEST_END);
+		return request_broken(r);
 	if (r->waiting)
 		return wait_over(r);
 	if (cache_pass_known(r->w->cache, &pass_key))
@@ -321,14 +325,16 @@ enum step_result request_serve_object(struct request *r, enum stats_result resul
 
 /* --- step: deliver ---------------------------------------------------------------------------------------- */
 
-/* The body went while we were asking (evicted, or the disk lost it). Before a byte of the answer is out that is a miss. */
-static enum step_result body_lost(struct request *r)
+/* Some of the body isn't there (evicted meanwhile, or the disk lost it). Before a byte of the answer is out that is a miss;
+ * after that it is one for a request behind, or all who come would be broken off, too. */
+static enum step_result body_lost(struct request *r, int error)
 {
-	if (r->x->sent_head)
-		return request_broken(r);
-	request_forget_object(r);
-	r->why = FORWARD_URI_MISS;
-	return pass(r);
+	r->lost_id = r->object->record.body_id;
+	if (!r->x->sent_head)
+		return request_goto(r, REQUEST_LOOK_UP);
+	if (error != -ECANCELED)
+		request_begin_background(r);
+	return request_broken(r);
 }
 
 enum step_result request_step_deliver(struct machine *m)
@@ -350,11 +356,16 @@ enum step_result request_step_deliver(struct machine *m)
 		if (e == -EINPROGRESS)
 			return STEP_PARK;
 		if (e != 0)
+<<<<<<< main
 			return body_lost(r);
 		if (span.bytes > r->until - r->offset)
 			span.bytes = (uint32_t)(r->until - r->offset);
 		n = r->x->ops->send_file(r->x, span.fd, span.offset, span.bytes,
 					 r->parts == NULL && r->offset + span.bytes == r->until);
+=======
+			return body_lost(r, e);
+		n = r->x->ops->send_file(r->x, span.fd, span.offset, span.bytes, r->offset + span.bytes == total);
+>>>>>>> local
 		if (n < 0)
 			return request_broken(r);
 		if (n == 0)

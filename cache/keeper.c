@@ -137,7 +137,8 @@ void keeper_store_failed(struct keeper_store *ks, enum shared_reason reason, int
 	}
 	ks->usable = false;
 	commit_refuse_all(ks);
-	if (reason == REASON_LOG || reason == REASON_SYNC || reason == REASON_WRITE)
+	/* Log, index and data may no longer say the same. */
+	if (reason != REASON_JOURNAL && reason != REASON_OPEN && reason != REASON_FORMAT)
 		superblock_note(ks, SUPERBLOCK_SUSPECT);
 }
 

@@ -95,13 +95,17 @@ static void on_done(struct watch *w, unsigned events)
 	finish_done(lane);
 }
 
-/* Signals are the loop's thread's. */
+/* Signals are the loop's thread's, but for the faults that a thread commits itself: blocked, they would pass by who
+ * catches them. */
 static int start_thread(struct lane *lane)
 {
+	static const int faults[] = { SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL };
 	sigset_t all, before;
 	int r;
 
 	sigfillset(&all);
+	for (size_t i = 0; i < ARRAY_LEN(faults); i++)
+		sigdelset(&all, faults[i]);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	r = pthread_create(&lane->thread, NULL, lane_main, lane);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -100,6 +100,31 @@ static void deadly_index_is_rebuilt(void **state)
 	kit_close(&k);
 }
 
+/* The index is cut off under keeper and worker: whoever touches it gets a fault, and a new one is made. */
+static void vanishing_index_is_rebuilt(void **state)
+{
+	struct kit k;
+	int status, fd;
+
+	(void)state;
+	kit_open(&k, 256 * KIT_MIB);
+	store_objects(&k, 0, OBJECTS);
+	fd = openat(k.dir.fd, FORMAT_INDEX_PATH, O_RDWR);
+	assert_int_equal(ftruncate(fd, 0), 0);
+	close(fd);
+	/* Before any lookup, so that the keeper meets it first. */
+	assert_int_equal(kit_fill(&k, OBJECTS, 1, size_of(OBJECTS)), 0);
+	for (int64_t end = clock_mono().ms + 20000;
+	     atomic_load(&k.w.store->index_generation) < 2 || !kit_is(&k, STORE_OPEN); kit_turn(&k)) {
+		assert_true(clock_mono().ms < end);
+		if (waitpid(k.keeper_pid, &status, WNOHANG) == k.keeper_pid)
+			kit_start_keeper(&k);
+	}
+	check_objects(&k, 0, OBJECTS);
+	KIT_WAIT(&k, kit_has(&k, OBJECTS));
+	kit_close(&k);
+}
+
 static uint32_t last_segment_with_log(struct kit *k)
 {
 	char path[FORMAT_PATH_MAX];
@@ -369,6 +394,7 @@ int main(void)
 		cmocka_unit_test(deleted_index_is_rebuilt),
 		cmocka_unit_test(damaged_index_is_rebuilt),
 		cmocka_unit_test(deadly_index_is_rebuilt),
+		cmocka_unit_test(vanishing_index_is_rebuilt),
 		cmocka_unit_test(torn_log_tail_is_cut),
 		cmocka_unit_test(after_a_power_cut_only_what_was_synced_counts),
 		cmocka_unit_test(a_clean_end_survives_a_reboot),

@@ -356,16 +356,11 @@ enum step_result request_step_deliver(struct machine *m)
 		if (e == -EINPROGRESS)
 			return STEP_PARK;
 		if (e != 0)
-<<<<<<< main
-			return body_lost(r);
+			return body_lost(r, e);
 		if (span.bytes > r->until - r->offset)
 			span.bytes = (uint32_t)(r->until - r->offset);
 		n = r->x->ops->send_file(r->x, span.fd, span.offset, span.bytes,
 					 r->parts == NULL && r->offset + span.bytes == r->until);
-=======
-			return body_lost(r, e);
-		n = r->x->ops->send_file(r->x, span.fd, span.offset, span.bytes, r->offset + span.bytes == total);
->>>>>>> local
 		if (n < 0)
 			return request_broken(r);
 		if (n == 0)

@@ -73,6 +73,7 @@ unit_sources := $(sort $(shell find tests/unit -name '*_test.c' 2>/dev/null))
 fuzz_sources := $(sort $(wildcard tests/fuzz/*_fuzz.c))
 bench_sources := $(sort $(wildcard tests/bench/*.c))
 unit_programs := $(patsubst %.c,$(B)/%,$(unit_sources))
+differential_sources = tests/differential/read.c
 fuzz_programs := $(patsubst tests/fuzz/%.c,$(B)/tests/fuzz/%,$(fuzz_sources))
 bench_programs := $(patsubst tests/bench/%.c,$(B)/bench/%,$(bench_sources))
 programs = $(B)/brim $(B)/brimctl
@@ -89,7 +90,7 @@ endif
 .PHONY: all test-binary unit-programs fuzz-programs bench-programs
 all: $(programs)
 test-binary: $(B)/brim-test $(B)/brimctl
-unit-programs: $(unit_programs)
+unit-programs: $(unit_programs) $(differential_sources:%.c=$(B)/%)
 fuzz-programs: $(fuzz_programs)
 bench-programs: $(bench_programs)
 
@@ -115,6 +116,10 @@ $(B)/tests/unit/%: tests/unit/%.c $(B)/libbrim.a $(B)/obj/.flags
 	$(say) UNIT $@
 	$(Q)mkdir -p $(@D) && $(CC) $(compile_flags) $(cmocka_flags) -MMD -MP -MF $@.d -MT $@ $(link_flags) \
 		-o $@ $< $(B)/libbrim.a $(cmocka_libs) $(libs)
+
+$(B)/tests/differential/%: tests/differential/%.c $(B)/libbrim.a $(B)/obj/.flags
+	$(say) LINK $@
+	$(Q)mkdir -p $(@D) && $(CC) $(compile_flags) -MMD -MP -MF $@.d -MT $@ $(link_flags) -o $@ $< $(B)/libbrim.a $(libs)
 
 # The library is built for coverage (fuzzer-no-link), the target itself with libFuzzer's main.
 $(B)/tests/fuzz/%: tests/fuzz/%.c $(B)/libbrim.a $(B)/obj/.flags
@@ -166,7 +171,7 @@ check-layers:
 	@tests/lint/layers_test
 
 # Everything that is C, main files and tests too, by the other compiler.
-all_c = $(sources) $(unit_sources) $(fuzz_sources) $(bench_sources)
+all_c = $(sources) $(unit_sources) $(differential_sources) $(fuzz_sources) $(bench_sources)
 check-syntax: $(patsubst %.c,$(B)/syntax/%.ok,$(all_c))
 $(B)/syntax/%.ok: %.c $(B)/obj/.flags
 	$(say) CHECK $<

@@ -94,7 +94,7 @@ static struct directive directive_split(struct view element)
 			       .argument = http_trim(argument),
 			       .has_argument = true };
 	d.spaced = d.name.n != name.n || d.argument.n != argument.n;
-	if (d.argument.n >= 2 && http_quoted_length(d.argument) == d.argument.n)
+	if (d.argument.n > 0 && http_quoted_length(d.argument) == d.argument.n)
 		d.argument = view_of(d.argument.p + 1, d.argument.n - 2);
 	return d;
 }

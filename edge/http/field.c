@@ -30,6 +30,8 @@ struct view http_trim(struct view v)
 
 size_t http_quoted_length(struct view v)
 {
+	if (v.n == 0 || v.p[0] != '"')
+		return 0;
 	for (size_t i = 1; i < v.n; i++) {
 		if (v.p[i] == '"')
 			return i + 1;
@@ -49,7 +51,7 @@ static size_t element_length(struct view v)
 	size_t i = 0;
 
 	while (i < v.n && v.p[i] != ',') {
-		size_t quoted = v.p[i] == '"' ? http_quoted_length(view_skip(v, i)) : 0;
+		size_t quoted = http_quoted_length(view_skip(v, i));
 		bool pair = v.p[i] == '\\' && i + 1 < v.n && (v.p[i + 1] == '"' || v.p[i + 1] == '\\');
 		i += quoted > 0 ? quoted : pair ? 2 : 1;
 	}

@@ -7,7 +7,7 @@
 
 bool http_token(struct view v);	      /* RFC 9110 §5.6.2, at least one character */
 struct view http_trim(struct view v); /* without SP and HTAB at both ends */
-/* The length of the quoted string (RFC 9110 §5.6.4) that v begins with, quotes included; 0: it isn't closed. */
+/* The length of the quoted string (RFC 9110 §5.6.4) that v begins with, quotes included; 0: none, or it isn't closed. */
 size_t http_quoted_length(struct view v);
 
 /* The next element of a comma-separated list (RFC 9110 §5.6.1; commas in quoted strings don't separate, but a quote

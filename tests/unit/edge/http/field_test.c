@@ -131,6 +131,7 @@ static void test_cache_control_flags(void **state)
 		{ "no-cache=", CC_NO_CACHE },
 		{ "no-cache=\"a", CC_NO_CACHE },
 		{ "no-cache=\"a b\"", CC_NO_CACHE },
+		{ "no-cache=xa\"", CC_NO_CACHE },
 		{ "no-cache = \"a\"", CC_NO_CACHE },
 		{ "no-cache, no-cache=\"a\"", CC_NO_CACHE | CC_NO_CACHE_FIELDS },
 		{ "private", CC_PRIVATE },

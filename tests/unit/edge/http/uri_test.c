@@ -173,9 +173,10 @@ static void test_normalise_odd(void **state)
 static void test_normalise_refused(void **state)
 {
 	(void)state;
-	static const char *const bad[] = { "",	     "a",      "?a",   "*a",	 "*?a",	   "/%",
-					   "/%4",    "/%4g",   "/%g4", "/a#b",	 "/a?b#c", "/a b",
-					   "/a\xc3", "/a\x01", "/?%\x01", "/%zz?a", "/a\x7f", "%2fa" };
+	static const char *const bad[] = { "",	     "a",      "?a",	 "*a",	   "*?a",
+					   "/%",     "/%4",    "/%4g",	 "/%g4",   "/a#b",
+					   "/a?b#c", "/a b",   "/a\xc3", "/a\x01", "/?%\x01",
+					   "/%zz?a", "/a\x7f", "%2fa" };
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		char out[20];
 		size_t n;

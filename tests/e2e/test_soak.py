@@ -252,7 +252,7 @@ class Soak:
                     alive = time.monotonic()
             except OSError as e:  # refused, reset, ended, or late
                 # Its worker may have died since it was last heard of.
-                self.failures.broken(min(begun, alive), f"a client's connection in deed {age}, {deed}, begun {begun:.3f}: {e!r}")
+                self.failures.broken(min(begun, alive), f"a client's connection in deed {age}, {deed}, begun {begun:.3f}, last heard {alive:.3f}: {e!r}")
                 c.close() if c else None
                 c = None
                 self.stop.wait(0.05)

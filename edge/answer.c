@@ -165,7 +165,7 @@ static void put_cache_status(struct text *t, const struct request *r, bool hit, 
 	text_put(t, VIEW("Cache-Status: "));
 	text_put(t, r->conf->name);
 	if (hit) {
-		int64_t ttl = r->times.ttl_ms;
+		int64_t ttl = r->soft_purged && r->times.ttl_ms > 0 ? -1 : r->times.ttl_ms;
 
 		text_put(t, VIEW("; hit; ttl="));
 		/* whole seconds, rounded so that what is stale never says 0 */

@@ -23,7 +23,7 @@ struct view answer_merge(struct view stored, const struct http_response *validat
 /* The fields of a 304 from stored ones: no representation metadata beyond validators (RFC 9110 §15.4.5). */
 struct view answer_not_modified(struct view stored, struct arena *a);
 
-/* Age (−1: none), Cache-Status, Via, the request id: our own lines, for r's answer. */
+/* Age (−1: none), Cache-Status, Via: our own lines, for r's answer. */
 struct view answer_own(struct request *r, int64_t age_ms, bool hit, bool stored, uint16_t forward_status,
 		       struct view via_version);
 

@@ -18,7 +18,7 @@ enum {
 	RELAY_BYTES = 1 << 20,	 /* a turn's share */
 	COPY_BYTES = 16 << 10,	 /* at a time, where no pipe is to be had */
 	PASS_MS = 120 * 1000,	 /* how long «uncacheable» is remembered */
-	PASS_ERROR_MS = 1000,	 /* the same of a 5xx */
+	PASS_ERROR_MS = 1000,	 /* the same of an error */
 };
 
 /* --- step: fetch -------------------------------------------------------------------------------- */
@@ -41,6 +41,7 @@ enum step_result request_step_fetch(struct machine *m)
 		.wants_interim = r->rq->minor > 0 && !r->background,
 	};
 
+	r->collapsed = false; /* it waited in vain */
 	r->validating = r->object != NULL && r->claim != NULL && (r->object->meta.flags & META_HAS_VALIDATOR);
 	r->upload_ended = r->rq->framing == FRAMING_NONE;
 	if (forward_build(r, r->claim != NULL ? FORWARD_WHOLE : 0, &q.start, &q.fields) != 0 ||
@@ -125,7 +126,11 @@ static void note_origin(struct request *r)
 
 static bool stale_will_do(struct request *r)
 {
-	if (r->object == NULL || !verdict_stale_if_error(r->rq, &r->object->meta, &r->times, &r->cache))
+	/* Much may have happened while the origin was asked. */
+	if (r->object == NULL || cache_object_purged(r->object) == CACHE_HARD_PURGED)
+		return false;
+	verdict_age(&r->object->meta, clock_wall(), &r->times);
+	if (!verdict_stale_if_error(r->rq, &r->object->meta, &r->times, &r->cache))
 		return false;
 	fetch_free(&r->fetch);
 	return true;
@@ -192,14 +197,28 @@ enum step_result request_relay_answer(struct request *r)
 	return request_goto(r, REQUEST_RELAY);
 }
 
+/* An error that may be this one request's: a client must not be able to switch caching off for others. */
+static bool may_be_provoked(uint16_t status)
+{
+	return status >= 400 && status != 401 && status != 403 && status != 404 && status != 410;
+}
+
+static bool client_says_no_store(const struct request *r)
+{
+	struct http_cache_control cc;
+
+	http_cache_control(&r->rq->fields, FIELD_CACHE_CONTROL, &cc);
+	return r->cache.honour_request_directives && (cc.flags & CC_NO_STORE);
+}
+
 /* Remember only what the URL is to blame for, not what this one request was. */
 static void remember_pass(struct request *r, const struct http_response *rs, enum store_reason why)
 {
 	struct cache_key key = request_pass_key(r);
 
-	if (why == STORE_METHOD || why == STORE_PARTIAL || why == STORE_BYPASS)
+	if (why == STORE_METHOD || why == STORE_PARTIAL || why == STORE_BYPASS || client_says_no_store(r))
 		return;
-	cache_pass_remember(r->w->cache, &key, rs->status >= 500 ? PASS_ERROR_MS : PASS_MS);
+	cache_pass_remember(r->w->cache, &key, may_be_provoked(rs->status) ? PASS_ERROR_MS : PASS_MS);
 }
 
 /* --- stored --------------------------------------------------------------------------------------------- */
@@ -306,6 +325,27 @@ static enum step_result store(struct request *r, const struct http_response *rs,
 
 /* --- validated ------------------------------------------------------------------------------------------- */
 
+/* Purged while the origin was asked: neither the object nor the claim, which is as old, is of use. */
+static enum step_result begin_anew(struct request *r)
+{
+	fetch_free(&r->fetch);
+	if (r->claim != NULL)
+		cache_claim_drop(&r->claim);
+	return request_goto(r, REQUEST_LOOK_UP);
+}
+
+/* An answer without body came for r->object. False: it is of no use, and *out is the way on. */
+static bool may_validate(struct request *r, enum step_result *out)
+{
+	struct view none;
+	bool proved = fetch_body_next(r->fetch, &none) == FETCH_BODY_END; /* the look also keeps the connection */
+
+	if (proved && cache_object_purged(r->object) != CACHE_HARD_PURGED)
+		return true;
+	*out = proved ? begin_anew(r) : fetch_failed(r);
+	return false;
+}
+
 /* The stored answer with the 304's fields, as if it had come now. */
 static enum store_reason as_updated(struct request *r, struct view head, struct http_field *at, struct to_store *s)
 {
@@ -341,10 +381,11 @@ static enum step_result head_came(struct request *r)
 {
 	const struct http_response *rs = fetch_response(r->fetch);
 	struct to_store s;
+	enum step_result out;
 
 	note_origin(r);
 	if (rs->status == 304 && r->validating)
-		return validated(r);
+		return may_validate(r, &out) ? validated(r) : out;
 	if (rs->status >= 500 && stale_will_do(r))
 		return request_serve_object(r, STATS_STALE, 0);
 	if (request_invalidates(r, rs->status))

@@ -1,30 +1,26 @@
 /*
- * floor: the bare loops that move large bodies, the floors for large hits, stored misses and relays.
+ * floor: the bare loops that move large bodies from an origin, the floors for stored misses and relays.
  *
- *	floor sendfile PORT DIRECTORY		a hit: the head, then sendfile from DIRECTORY/NAME
  *	floor tee PORT ORIGIN DIRECTORY		a stored miss: origin → pipe, tee → second pipe → file, pipe → client
  *	floor file PORT ORIGIN DIRECTORY	a stored miss: origin → pipe → file, then sendfile to the client
  *	floor splice PORT ORIGIN		a relay: origin → pipe → client
  *
  * Each connection has a process of its own with blocking calls, which leaves nothing but the calls to
- * pay for: no loop, no parsing beyond the end of the head and a length, no timeouts, no cache. NAME is the
- * target's first part after the method's («/hit/10m/7»: 10m); the rest makes the URL distinct. What is
- * stored stays in DIRECTORY, as a cache's would: a file that is unlinked at once gives its pages,
- * still in the processor's cache, to the next.
+ * pay for: no loop, no parsing beyond the end of the head and a length, no timeouts, no cache. What is stored
+ * stays in DIRECTORY, as a cache's would: a file that is unlinked at once gives its pages, still in
+ * the processor's cache, to the next.
  */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/tcp.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum { PIPE_BYTES = 1 << 20, HEAD_MAX = 4096 };
@@ -134,25 +130,6 @@ static int open_next(void)
 	return fd;
 }
 
-static void answer_by_sendfile(struct exchange *x)
-{
-	char path[512], name[64], head[256];
-	struct stat status;
-	int n, file;
-
-	if (sscanf(x->request, "GET /%*[^/]/%63[^/]/", name) != 1)
-		die("no name in the target");
-	snprintf(path, sizeof(path), "%s/%s", directory, name);
-	file = open(path, O_RDONLY);
-	if (file < 0 || fstat(file, &status) != 0)
-		die(path);
-	n = snprintf(head, sizeof(head), "HTTP/1.1 200 OK\r\nContent-Length: %lld\r\n\r\n",
-		     (long long)status.st_size);
-	must(send(x->client, head, (size_t)n, MSG_NOSIGNAL | MSG_MORE));
-	send_file(x->client, file, 0, (size_t)status.st_size);
-	close(file);
-}
-
 static void answer_by_splice(struct exchange *x)
 {
 	for (size_t left = pass_head(x); left > 0;) {
@@ -200,12 +177,10 @@ static void answer_by_file(struct exchange *x)
 static const struct way {
 	const char *name;
 	void (*answer)(struct exchange *x);
-	bool asks_origin;
 } ways[] = {
-	{ "sendfile", answer_by_sendfile, false },
-	{ "tee", answer_by_tee, true },
-	{ "file", answer_by_file, true },
-	{ "splice", answer_by_splice, true },
+	{ "tee", answer_by_tee },
+	{ "file", answer_by_file },
+	{ "splice", answer_by_splice },
 };
 
 static void open_pipe(int out_pipe[2])
@@ -217,19 +192,16 @@ static void open_pipe(int out_pipe[2])
 static void serve(const struct way *way, int client, const char *origin_port)
 {
 	static struct exchange x;
+	struct sockaddr_in to = loopback(origin_port);
 
 	x.client = client;
 	no_delay(client);
-	if (way->asks_origin) {
-		struct sockaddr_in to = loopback(origin_port);
-
-		x.origin = socket(AF_INET, SOCK_STREAM, 0);
-		if (connect(x.origin, (struct sockaddr *)&to, sizeof(to)) != 0)
-			die("connect");
-		no_delay(x.origin);
-		open_pipe(x.pipe);
-		open_pipe(x.copy);
-	}
+	x.origin = socket(AF_INET, SOCK_STREAM, 0);
+	if (connect(x.origin, (struct sockaddr *)&to, sizeof(to)) != 0)
+		die("connect");
+	no_delay(x.origin);
+	open_pipe(x.pipe);
+	open_pipe(x.copy);
 	for (;;) {
 		read_request(&x);
 		way->answer(&x);

@@ -96,7 +96,7 @@ def place(core, group):
     os.setpriority(os.PRIO_PROCESS, 0, -5)
 
 
-def enter_namespace():
+def enter_namespace(congestion):
     """A network of our own, whose loopback cuts packets as a network card's wire does, and whose senders
     aren't paced (README: traps)."""
     if libc.unshare(0x40000000) != 0:  # CLONE_NEWNET
@@ -105,6 +105,6 @@ def enter_namespace():
     with socket.socket() as s:
         fcntl.ioctl(s, 0x8922, struct.pack("16si", b"lo", 1500))  # SIOCSIFMTU
         fcntl.ioctl(s, 0x8914, struct.pack("16sH", b"lo", 0x41))  # SIOCSIFFLAGS: up, running
-    for name, value in (("ip_local_port_range", "20000 65000"), ("tcp_congestion_control", "reno")):
+    for name, value in (("ip_local_port_range", "20000 65000"), ("tcp_congestion_control", congestion)):
         with open(f"/proc/sys/net/ipv4/{name}", "w") as f:
             f.write(value)

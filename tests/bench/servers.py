@@ -182,21 +182,24 @@ class Brim(Server):
 class Mini(Server):
     kind = "floor"
 
+    def __init__(self, *args, origin):
+        super().__init__(*args)
+        self.origin = origin
+
     def prepare(self):
-        self.command = [f"{PROGRAMS}/mini", str(self.port)]
+        self.command = [f"{PROGRAMS}/mini", str(self.port), self.origin.directory]
 
 
 class Floor(Server):
     kind = "floor"
 
-    def __init__(self, *args, way, origin):
+    def __init__(self, *args, way):
         super().__init__(*args)
-        self.way, self.origin = way, origin
+        self.way = way
 
     def prepare(self):
         os.mkdir(f"{self.directory}/store")
-        self.command = [f"{PROGRAMS}/floor", self.way, str(self.port)]
-        self.command += [self.origin.directory] if self.way == "sendfile" else [str(ORIGIN_PORT), f"{self.directory}/store"]
+        self.command = [f"{PROGRAMS}/floor", self.way, str(self.port), str(ORIGIN_PORT), f"{self.directory}/store"]
 
     def forget(self):
         for name in os.listdir(f"{self.directory}/store"):

@@ -1,7 +1,8 @@
 /*
- * Content negotiation, reduced. Weights decide what is refused and, among languages, what comes first;
- * among codings they don't: an origin that has several chooses by its own taste, and an order per
- * client would make a variant per client. An element that is broken is as if it weren't there.
+ * Content negotiation, reduced. Weights decide what is refused and, among languages, what comes
+ * first; among codings they don't: an origin that has several chooses by its own taste, and an
+ * order per client would make a variant per client. An element that is broken is as if it weren't
+ * there.
  */
 #include "edge/http/accept.h"
 #include "edge/http/chars.h"
@@ -109,7 +110,8 @@ int http_accept_encoding(const struct http_fields *request, unsigned *out_coding
 		while (weighted_next(&rest, &w))
 			coding_note(&c, &w);
 	}
-	/* What is said both ways is refused: that is never wrong for a coding. For identity it is the other way. */
+	/* What is said both ways is refused: that is never wrong for a coding. For identity it is
+	 * the other way. */
 	unsigned named = c.taken | c.refused;
 	unsigned taken = c.taken & ~c.refused & codings_all;
 	if (c.any_taken && !c.any_refused)
@@ -189,7 +191,8 @@ static bool refused(const struct language_ranges *r, struct view language)
 	return closest != NULL && closest->weight == 0;
 }
 
-/* RFC 4647 §3.4: without its last subtag, and without a single letter that would then be last. Empty: no more. */
+/* RFC 4647 §3.4: without its last subtag, and without a single letter that would then be last.
+ * Empty: no more. */
 static struct view shortened(struct view range)
 {
 	do {

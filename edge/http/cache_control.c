@@ -1,10 +1,11 @@
 /*
  * Cache-Control (RFC 9111 §5.2) and the targeted fields (RFC 9213), which say the same in another
- * grammar: one table of directives, two readers. Where a value is broken, the reading is the cautious
- * one: it makes a response less fresh or less shared, never more.
+ * grammar: one table of directives, two readers. Where a value is broken, the reading is the
+ * cautious one: it makes a response less fresh or less shared, never more.
  *
- * The grammars differ in what a second instance means: in Cache-Control a contradiction is taken as
- * stale, in a Dictionary the last one counts. And a Dictionary that is broken in any place is void.
+ * The grammars differ in what a second instance means: in Cache-Control a contradiction is taken
+ * as stale, in a Dictionary the last one counts. And a Dictionary that is broken in any place is
+ * void.
  */
 #include "edge/http/chars.h"
 #include "edge/http/field.h"
@@ -163,8 +164,8 @@ void http_cache_control(const struct http_fields *f, enum http_field_id id,
 
 /* --- targeted fields */
 
-/* The flag that a member which forbids sets. RFC 9213 §2.1 has true, and Strings that list fields where the
- * directive can do that; what else there may be is taken for the whole response. */
+/* The flag that a member which forbids sets. RFC 9213 §2.1 has true, and Strings that list fields
+ * where the directive can do that; what else there may be is taken for the whole response. */
 static uint32_t forbidding_flag(const struct sf_item *v, size_t which)
 {
 	if (v->type == SF_BOOLEAN && v->number == 0)

@@ -1,4 +1,5 @@
-/* Cache groups. A list that holds anything but Strings is refused as a whole, before any group is told. */
+/* Cache groups. A list that holds anything but Strings is refused as a whole, before any group is
+ * told. */
 #include "edge/http/cache_groups.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /*
- * Preconditions. Each is «true», «false» or «not there», the last also where its date is none, since
- * then it is to be ignored (RFC 9110 §13.1.3, §13.1.4). A broken list of entity tags is there all
- * the same, and names what can be read of it.
+ * Preconditions. Each is «true», «false» or «not there», the last also where its date is none,
+ * since then it is to be ignored (RFC 9110 §13.1.3, §13.1.4). A broken list of entity tags is
+ * there all the same, and names what can be read of it.
  */
 #include "edge/http/condition.h"
 #include "edge/http/field.h"
@@ -48,8 +48,8 @@ static enum outcome unmodified_since(const struct http_fields *f, const struct h
 	return outcome(modified.ms <= asked.ms);
 }
 
-/* RFC 9111 §4.3.2: without Last-Modified a cache takes Date, without that the time of receipt. Dates have no
- * milliseconds. */
+/* RFC 9111 §4.3.2: without Last-Modified a cache takes Date, without that the time of receipt.
+ * Dates have no milliseconds. */
 static struct wall stand_in(const struct http_selected *s)
 {
 	struct wall date;

@@ -1,9 +1,10 @@
 /*
- * No-Vary-Search. Names and values are compared as bytes while they are decoded, through one iterator
- * that knows both spellings (in the URL, and in the field, where the String has backslashes, too), so
- * that nothing is copied before the normal form is written.
+ * No-Vary-Search. Names and values are compared as bytes while they are decoded, through one
+ * iterator that knows both spellings (in the URL, and in the field, where the String has
+ * backslashes, too), so that nothing is copied before the normal form is written.
  *
- * Not done: to decode invalid UTF-8 to U+FFFD, as browsers do. It would make different bytes equal.
+ * Not done: to decode invalid UTF-8 to U+FFFD, as browsers do. It would make different bytes
+ * equal.
  */
 #include "edge/http/no_vary_search.h"
 #include "edge/http/chars.h"
@@ -15,7 +16,8 @@
 
 /* --- decoding */
 
-/* The next byte of a percent-encoded text, where "+" is a space. In a query a backslash is itself. */
+/* The next byte of a percent-encoded text, where "+" is a space. In a query a backslash is
+ * itself. */
 static bool byte_next(struct view *v, bool string, uint8_t *out)
 {
 	if (v->n == 0)

@@ -1,8 +1,8 @@
 /*
- * Ranges. What is asked for is kept apart from what is sent, since the length is known only when the
- * object is; and a set that costs more than it saves is not served as a set: more than two ranges that
- * overlap give the whole (RFC 9110 §14.2 allows it), and ranges that overlap, touch or lie closer
- * than a part's own text is long become one (§15.3.7.2).
+ * Ranges. What is asked for is kept apart from what is sent, since the length is known only when
+ * the object is; and a set that costs more than it saves is not served as a set: more than two
+ * ranges that overlap give the whole (RFC 9110 §14.2 allows it), and ranges that overlap, touch
+ * or lie closer than a part's own text is long become one (§15.3.7.2).
  */
 #include "edge/http/range.h"
 #include "edge/http/chars.h"
@@ -94,7 +94,8 @@ int http_ranges_parse(const struct http_fields *request, struct http_ranges *out
 
 /* --- what is sent */
 
-/* §14.1.2: satisfiable are ranges that begin within the representation, and suffixes that aren't empty. */
+/* §14.1.2: satisfiable are ranges that begin within the representation, and suffixes that aren't
+ * empty. */
 static bool spec_resolve(const struct http_ranges *asked, uint16_t i, uint64_t length,
 			 struct http_range *out)
 {
@@ -139,8 +140,8 @@ static void part_remove(struct http_parts *p, uint16_t i)
 	memmove(&p->at[i], &p->at[i + 1], (size_t)(p->count - i) * sizeof(p->at[0]));
 }
 
-/* Each takes in what is near it, and, having grown, looks at all behind it again. It can't come near one before
- * it by that: that one would have been near one of the two. */
+/* Each takes in what is near it, and, having grown, looks at all behind it again. It can't come
+ * near one before it by that: that one would have been near one of the two. */
 static void coalesce(struct http_parts *p)
 {
 	for (uint16_t i = 0; i < p->count; i++) {

@@ -1,6 +1,7 @@
 /*
- * Ranges (RFC 9110 §14) and parts (§14.6, §15.3.7.2). Bytes are the one unit that Brim knows. In order:
- * what a request asks for; what that means for a representation's length; the text of a multipart body.
+ * Ranges (RFC 9110 §14) and parts (§14.6, §15.3.7.2). Bytes are the one unit that Brim knows. In
+ * order: what a request asks for; what that means for a representation's length; the text of a
+ * multipart body.
  */
 #ifndef BRIM_HTTP_RANGE_H
 #define BRIM_HTTP_RANGE_H
@@ -22,9 +23,9 @@ struct http_ranges {
 		bool suffix;
 	} at[HTTP_RANGES_MAX];
 };
-/* -ENOENT: no Range; -EINVAL: another unit, broken, or several lines; -E2BIG: more ranges than that. In each case
- * the answer is the whole representation (§14.2). The caller has seen that the method is GET, that the answer would be a 200,
- * and has asked http_if_range. */
+/* -ENOENT: no Range; -EINVAL: another unit, broken, or several lines; -E2BIG: more ranges than
+ * that. In each case the answer is the whole representation (§14.2). The caller has seen that the
+ * method is GET, that the answer would be a 200, and has asked http_if_range. */
 int http_ranges_parse(const struct http_fields *request, struct http_ranges *out) NODISCARD;
 
 /* What to send, in the order that was asked for, without overlaps: what is near was made one. */
@@ -53,14 +54,15 @@ enum { HTTP_CONTENT_RANGE_MAX = 68 };
 /* Returns the length of what it wrote. */
 size_t http_content_range_format(const struct http_content_range *c, char out[HTTP_CONTENT_RANGE_MAX]);
 
-/* multipart/byteranges. The boundary is up to 70 letters and digits that the body can't be expected to
- * hold: take random ones. content_type is the representation's; empty: it has none. */
+/* multipart/byteranges. The boundary is up to 70 letters and digits that the body can't be
+ * expected to hold: take random ones. content_type is the representation's; empty: it has none.
+ * */
 struct http_multipart {
 	const struct http_parts *parts;
 	struct view boundary, content_type;
 };
-/* What stands before part i, or, for i = count, behind the last one. Returns its length; it is written only where
- * it fits into room. */
+/* What stands before part i, or, for i = count, behind the last one. Returns its length; it is
+ * written only where it fits into room. */
 size_t http_part_head(const struct http_multipart *m, uint16_t i, char *out, size_t room);
 /* The length of the whole body. */
 uint64_t http_multipart_bytes(const struct http_multipart *m);

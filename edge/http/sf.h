@@ -27,9 +27,9 @@ struct sf_item {
 	enum sf_type type;
 	/* INTEGER; DECIMAL in thousandths; BOOLEAN 0 or 1; DATE in seconds since 1970. */
 	int64_t number;
-	/* All others, as written, without what stands around them: STRING with its backslashes, BYTES in
-	 * base64, DISPLAY_STRING with its triplets. A String has one spelling only, so that two are equal
-	 * where their texts are. */
+	/* All others, as written, without what stands around them: STRING with its backslashes,
+	 * BYTES in base64, DISPLAY_STRING with its triplets. A String has one spelling only, so
+	 * that two are equal where their texts are. */
 	struct view text;
 	struct view parameters; /* ";a=1;b" as written, for sf_parameter; or empty */
 };
@@ -46,11 +46,12 @@ struct sf_cursor {
 	bool keyed;
 };
 
-/* Opens the field with this name. -ENOENT: there is none; -EINVAL: it isn't valid, and is to be ignored. An empty
- * one is valid and has no members. */
+/* Opens the field with this name. -ENOENT: there is none; -EINVAL: it isn't valid, and is to be
+ * ignored. An empty one is valid and has no members. */
 int sf_list(const struct http_fields *f, struct view name, struct sf_cursor *out) NODISCARD;
 int sf_dictionary(const struct http_fields *f, struct view name, struct sf_cursor *out) NODISCARD;
-/* The next member, which is an Item or an INNER_LIST. A key may come again: the last one counts (§4.2.2). */
+/* The next member, which is an Item or an INNER_LIST. A key may come again: the last one counts
+ * (§4.2.2). */
 bool sf_next(struct sf_cursor *c, struct sf_member *out);
 
 /* A field that is one Item. */

@@ -1,6 +1,7 @@
 /*
- * The program's readings, one a line, for differential.py to compare with its own. A line of input
- * is «KIND HEX …», where each HEX is one argument's bytes; a line of output says what was read, or "-".
+ * The program's readings, one a line, for differential.py to compare with its own. A line of
+ * input is «KIND HEX …», where each HEX is one argument's bytes; a line of output says what was
+ * read, or "-".
  */
 #include <inttypes.h>
 #include <stdio.h>

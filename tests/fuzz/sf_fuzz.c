@@ -1,7 +1,7 @@
 /*
  * Structured fields and what is read by them. A newline in the input begins another field line.
- * What is walked lies within the input and agrees with itself: an Item is a List of one, and lines are as good as one
- * line with commas.
+ * What is walked lies within the input and agrees with itself: an Item is a List of one, and
+ * lines are as good as one line with commas.
  */
 #include <stdlib.h>
 

@@ -1,4 +1,5 @@
-/* Targeted fields (RFC 9213), and the field names that no-cache and private list. Cache-Control: field_test.c. */
+/* Targeted fields (RFC 9213), and the field names that no-cache and private list. Cache-Control:
+ * field_test.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -55,8 +55,7 @@ enum { HTTP_CONTENT_RANGE_MAX = 68 };
 size_t http_content_range_format(const struct http_content_range *c, char out[HTTP_CONTENT_RANGE_MAX]);
 
 /* multipart/byteranges. The boundary is up to 70 letters and digits that the body can't be
- * expected to hold: take random ones. content_type is the representation's; empty: it has none.
- * */
+ * expected to hold: take random ones. content_type is the representation's; empty: it has none. */
 struct http_multipart {
 	const struct http_parts *parts;
 	struct view boundary, content_type;

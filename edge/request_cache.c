@@ -244,8 +244,9 @@ static enum step_result take_claim(struct request *r)
 
 	switch (cache_claim_take(r->w->cache, &r->key, site, host, &r->wait, &r->m.ready, &r->claim)) {
 	case CACHE_CLAIM_OWNED:
-		if (r->rq->method != METHOD_GET || only_if_cached(r) || (r->ranged && r->object == NULL))
-			break; /* nothing would be stored */
+		/* Without something to validate, a HEAD's answer or a part is not stored. */
+		if (only_if_cached(r) || (r->object == NULL && (r->ranged || r->rq->method != METHOD_GET)))
+			break;
 		return request_goto(r, REQUEST_LOOK_UP); /* a commit may have come between */
 	case CACHE_CLAIM_WAIT:
 		return wait(r, true);

@@ -244,10 +244,11 @@ struct to_store {
 };
 
 /* STORE_YES: *s says what and under which key. */
-static enum store_reason may_store(struct request *r, const struct http_response *rs, struct to_store *s)
+static enum store_reason may_store(struct request *r, const struct http_request *rq, const struct http_response *rs,
+				   struct to_store *s)
 {
 	struct exchange_times t = times_of(r->fetch);
-	enum store_reason why = verdict_store(r->rq, rs, &t, &r->cache, &s->meta);
+	enum store_reason why = verdict_store(rq, rs, &t, &r->cache, &s->meta);
 	int e;
 
 	if (why != STORE_YES)
@@ -350,16 +351,20 @@ static bool may_validate(struct request *r, enum step_result *out)
 static enum store_reason as_updated(struct request *r, struct view head, struct http_field *at, struct to_store *s)
 {
 	struct http_response updated = { .status = r->object->meta.status, .minor = 1, .framing = FRAMING_LENGTH };
+	struct http_request get = *r->rq; /* a HEAD updates what a GET stored */
 
 	updated.fields = (struct http_fields){ .at = at, .capacity = ANSWER_FIELDS_MAX };
 	if (http_fields_parse(&updated.fields, head.p, head.n) != 0)
 		return STORE_NO_LIFETIME;
-	return may_store(r, &updated, s);
+	get.method = METHOD_GET;
+	return may_store(r, &get, &updated, s);
 }
 
+/* By a 304, or by a HEAD's 200 that describes the same representation. */
 static enum step_result validated(struct request *r)
 {
 	const struct http_response *rs = fetch_response(r->fetch);
+	uint16_t status = rs->status;
 	struct http_field at[ANSWER_FIELDS_MAX];
 	struct to_store s;
 	struct cache_object *fresh;
@@ -372,7 +377,18 @@ static enum step_result validated(struct request *r)
 		request_forget_object(r);
 		r->object = fresh;
 	}
-	return request_serve_object(r, STATS_REVALIDATED, 304);
+	return request_serve_object(r, STATS_REVALIDATED, status);
+}
+
+/* RFC 9111 §4.3.5: a HEAD updates the stored GET where all that it says of the representation agrees. */
+static bool same_representation(const struct http_response *rs, const struct cache_object *o)
+{
+	const struct http_field *etag = http_fields_first(&rs->fields, FIELD_ETAG);
+	const struct http_field *modified = http_fields_first(&rs->fields, FIELD_LAST_MODIFIED);
+
+	return rs->status == o->meta.status && (etag == NULL || view_eq(etag->value, o->meta.etag)) &&
+	       (modified == NULL || view_eq(modified->value, o->meta.last_modified)) &&
+	       (!rs->has_length || rs->length == o->record.body_bytes);
 }
 
 /* --- step: await ----------------------------------------------------------------------------------------------- */
@@ -390,9 +406,11 @@ static enum step_result head_came(struct request *r)
 		return request_serve_object(r, STATS_STALE, 0);
 	if (request_invalidates(r, rs->status))
 		return request_goto(r, REQUEST_INVALIDATE);
-	if (r->claim == NULL)
+	if (r->rq->method == METHOD_HEAD && r->claim != NULL && same_representation(rs, r->object))
+		return validated(r);
+	if (r->claim == NULL || r->rq->method == METHOD_HEAD)
 		return request_relay_answer(r);
-	r->store_reason = may_store(r, rs, &s);
+	r->store_reason = may_store(r, r->rq, rs, &s);
 	if (r->store_reason == STORE_YES)
 		return store(r, rs, &s);
 	remember_pass(r, rs, r->store_reason);

@@ -360,3 +360,21 @@ def test_a_purge_names_every_key_that_rules_give_the_url(origin, make_node):
     assert node.request("PURGE", "/a?x").status == 200
     assert not node.get("/a?x").hit
     assert not node.get("/a?x", with_cookie).hit
+
+
+@pytest.mark.parametrize("answer", ["304", "same", "changed"])
+def test_head_updates_a_stale_get_or_leaves_it(origin, node, clock, answer):
+    origin.page("/a", b"hello", {**FRESH, "ETag": '"1"', "X-Count": "1"})
+    node.get("/a")
+    clock.advance(61)
+
+    @origin.route("/a")
+    def head(x):
+        fresh = {**FRESH, "ETag": '"2"' if answer == "changed" else '"1"', "X-Count": "2", "Content-Length": "5"}
+        x.reply(b"hello", fresh, 304 if answer == "304" else 200)
+
+    r = node.request("HEAD", "/a")
+    assert (r.status, r.get("X-Count"), r.get("Content-Length")) == (200, "2", "5")
+    assert origin.last("/a").method == "HEAD"
+    r = node.get("/a")
+    assert r.hit == (answer != "changed") and r.get("X-Count") == "2" and r.body == b"hello"

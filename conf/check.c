@@ -6,8 +6,6 @@
 
 #include <string.h>
 
-#include "conf/rules.h"
-
 /* A fault at /list/index/key. */
 #define fault_in(r, list, index, key, ...)                      \
 	do {                                                    \
@@ -149,31 +147,13 @@ static void check_origins(struct conf_reader *r)
 	conf_reader_leave(r, mark);
 }
 
-/* What a rule makes of its site's lifetimes must have an order too. */
-static void check_rule(struct conf_reader *r, const struct conf_site *site, const struct conf_rule *rule)
-{
-	struct conf_cache cache = site->cache;
-
-	if (rule->set == 0 && rule->origin == NULL)
-		conf_reader_fault(r, "changes nothing: give it \"cache\" or \"origin\"");
-	conf_rule_apply(rule, &cache);
-	if (cache.min_ttl_ms > cache.max_ttl_ms && site->cache.min_ttl_ms <= site->cache.max_ttl_ms)
-		conf_reader_fault(r, "min_ttl is longer than max_ttl where this rule applies");
-}
-
 static void check_site(struct conf_reader *r, size_t index)
 {
-	const struct conf_site *site = &r->conf->sites[index];
+	struct conf_site *site = &r->conf->sites[index];
 	size_t mark = conf_reader_enter(r, "sites");
 
 	conf_reader_enter_index(r, index);
-	for (size_t i = 0; i < site->rule_count; i++) {
-		size_t rule_mark = conf_reader_enter(r, "rules");
-
-		conf_reader_enter_index(r, i);
-		check_rule(r, site, &site->rules[i]);
-		conf_reader_leave(r, rule_mark);
-	}
+	conf_check_rules(r, site);
 	if (site->cache.min_ttl_ms > site->cache.max_ttl_ms) {
 		conf_reader_enter(r, "cache");
 		conf_reader_enter(r, "min_ttl");

@@ -6,5 +6,7 @@
 
 /* Tells faults; the reader stands at the root. Hosts are checked while their table is built. */
 void conf_check(struct conf_reader *r);
+/* Of one site, where the reader stands; fills what is derived from its rules. */
+void conf_check_rules(struct conf_reader *r, struct conf_site *site);
 
 #endif

@@ -26,6 +26,9 @@ enum {
 	CONF_LISTENERS_MAX = 32,
 	CONF_SITES_MAX = 1000,
 	CONF_SERVERS_MAX = 256, /* of all origins together */
+	CONF_RULES_MAX = 256,	/* of one site */
+	CONF_KEY_FORMS_MAX = 8, /* of one site: what its rules can make of a URL's key */
+	CONF_EDITS_MAX = 128,	/* of one site's rules, of requests and of answers each */
 };
 
 struct conf_list { /* of strings */
@@ -79,15 +82,30 @@ struct conf_status_ttl {
 	int64_t ttl_ms;
 };
 
-/* What "cache" says, after site defaults; a rule gives a changed copy (conf_cache_for). */
+/* "key.query": what of the query is in the key. The origin gets all of it. */
+struct conf_query {
+	enum conf_query_kind {
+		CONF_QUERY_ALL,
+		CONF_QUERY_NONE,
+		CONF_QUERY_ONLY,   /* parameters whose names a glob of «names» fits */
+		CONF_QUERY_EXCEPT, /* all but those */
+	} kind;
+	bool sort;    /* parameters in the order of their names */
+	uint8_t form; /* which of the site's queries (struct conf_site) it equals */
+	struct conf_list names;
+};
+
+/* What "cache" says, after site defaults; a rule gives a changed copy (conf_request_rules). */
 struct conf_cache {
 	int64_t default_ttl_ms, min_ttl_ms, max_ttl_ms;
 	int64_t rule_ttl_ms; /* a rule's "ttl"; -1: none */
-	bool bypass;	     /* by a rule only */
-	bool heuristic;
+	bool bypass; /* by a rule only: not looked up, not stored; by one with a status: not stored */
+	bool heuristic, heuristic_all; /* all: of every status that RFC 9110 §15.1 allows */
 	struct conf_status_ttl *statuses;
 	size_t status_count;
 	int64_t stale_while_revalidate_ms, stale_if_error_ms;
+	int64_t client_ttl_ms; /* what clients are told instead of the origin's fields; -1: those */
+	struct conf_list targeted; /* fields that are read before Cache-Control, first one first */
 	enum conf_set_cookie set_cookie;
 	bool honour_request_directives;
 	bool ignore_cache_control, ignore_expires, ignore_set_cookie; /* "ignore_headers" */
@@ -95,19 +113,53 @@ struct conf_cache {
 	uint8_t max_object_percent;
 	uint32_t max_variants;
 	bool key_host, key_scheme;
-	bool key_query_none; /* "query": "none"; "all" otherwise (filters come with a later issue) */
+	bool key_show; /* in Cache-Status */
+	struct conf_query key_query;
 	struct conf_list key_headers, key_cookies;
+	bool normalise_accept_encoding;
+	struct conf_list accept_languages; /* what Accept-Language is reduced to; empty: it is left alone */
+	struct conf_list pass_headers; /* see conf_passes */
+	bool deception_guard;
 	struct conf_list tag_headers;
 	uint64_t collapse_wait_ms;
 	bool collapse_share;
 	enum { CONF_ABORT_AUTO, CONF_ABORT_ALWAYS, CONF_ABORT_NEVER } fill_after_abort;
 };
 
-/* "match": absent lists match everything; lists are or-ed, keys and-ed. */
+struct conf_status_range {
+	uint16_t from, to;
+};
+
+/* "match": absent lists match everything; lists are or-ed, keys and-ed. Globs, if nothing else is said. */
 struct conf_match {
-	struct conf_list path, cookie; /* globs */
+	struct conf_list path, host;
+	struct conf_list query, header, cookie; /* of names */
+	struct conf_nets client;
 	uint32_t methods;	       /* a bit per enum http_method; 0: any */
 	struct conf_list method_names; /* for METHOD_OTHER */
+	struct conf_status_range *statuses;
+	size_t status_count;
+	struct conf_list content_type;
+	struct conf_match *except; /* "not": what fits all of it does not match; NULL: none */
+};
+
+/* One change of a head. A name is there once or more often; values are whole field lines. */
+struct conf_edit {
+	enum conf_edit_kind { CONF_EDIT_REMOVE, CONF_EDIT_SET, CONF_EDIT_ADD } kind;
+	struct view name, value; /* no value with REMOVE */
+};
+
+struct conf_edits {
+	struct conf_edit *at;
+	size_t count;
+};
+
+/* A rule's own answer: "respond", or "redirect" where location is set. */
+struct conf_respond {
+	uint16_t status;
+	struct conf_edits headers; /* all ADD */
+	struct view body;	   /* of respond */
+	struct view location;	   /* of redirect: a template, see conf_redirect_location */
 };
 
 /* What a rule's "cache" may set, in the order of the key table (conf/keys.c). */
@@ -135,6 +187,13 @@ enum conf_rule_key {
 	CONF_RULE_COLLAPSE_WAIT,
 	CONF_RULE_COLLAPSE_ON_FAILURE,
 	CONF_RULE_FILL_AFTER_ABORT,
+	CONF_RULE_CLIENT_TTL,
+	CONF_RULE_TARGETED,
+	CONF_RULE_KEY_SHOW,
+	CONF_RULE_NORMALISE_ACCEPT_ENCODING,
+	CONF_RULE_NORMALISE_ACCEPT_LANGUAGE,
+	CONF_RULE_PASS_HEADERS,
+	CONF_RULE_DECEPTION_GUARD,
 	CONF_RULE_COUNT,
 };
 
@@ -144,6 +203,8 @@ struct conf_rule {
 	uint32_t set;	/* which members of «cache» it sets: 1u << CONF_RULE_… each */
 	struct conf_cache cache;
 	struct conf_origin *origin; /* NULL: the site's */
+	struct conf_edits request_edits, response_edits;
+	struct conf_respond *respond; /* NULL: none */
 };
 
 struct conf_site {
@@ -153,6 +214,9 @@ struct conf_site {
 	struct conf_cache cache;
 	struct conf_rule *rules;
 	size_t rule_count;
+	bool rules_on_answer; /* some rule asks for status or content type, or edits answers */
+	struct conf_query queries[CONF_KEY_FORMS_MAX]; /* the different ones of the site and its rules; the site's first */
+	uint8_t query_count;
 	uint64_t max_request_body;
 	struct conf_nets purge_from;
 	bool purge_allowed; /* purge_from was given (else PURGE is 405) */
@@ -241,17 +305,76 @@ int conf_reloadable(const struct conf *before, const struct conf *after, struct 
 struct conf_site *conf_site_for(const struct conf *c, struct view host);
 struct conf_site *conf_site_named(const struct conf *c, struct view name);
 
+/* --- rules ------------------------------------------------------------------------------------- */
+
 /* What a request is to rules. */
 struct conf_request {
-	struct view path; /* normalised, without query */
-	bool odd_path;	  /* gets no "ttl" from a rule */
+	struct view path;  /* normalised, without query */
+	struct view query; /* normalised, with its "?"; empty: none */
+	struct view host;  /* lower case, without port */
+	bool odd_path;	   /* gets no "ttl" from a rule */
 	enum http_method method;
 	struct view method_text;
-	const struct http_fields *fields; /* for cookies */
+	const struct http_fields *fields;
+	const struct sock_addr *client; /* NULL: unknown, in no network */
 };
-/* The site's cache settings with all matching rules applied, in *out; the origin too; *out_rule is the last rule that set ttl or bypass (-1: none). */
+
+/* What a site's rules make of one request; kept with it. */
+struct conf_ruling {
+	struct conf_origin *origin;
+	const struct conf_respond *respond; /* the answer, instead of cache and origin; NULL: none. The last one that matches */
+	int rule; /* the last one that set ttl or bypass; -1: none */
+	bool odd_path;
+	/* A bit per rule: the request fits; it also fits "not", whose status or content type must decide;
+	 * the answer fits too. */
+	uint64_t asked[CONF_RULES_MAX / 64], barred[CONF_RULES_MAX / 64], answered[CONF_RULES_MAX / 64];
+};
+
+/* Once a request is there: rules that ask for neither status nor content type. No allocation. */
+void conf_request_rules(const struct conf_site *s, const struct conf_request *r,
+			struct conf_cache *out_cache, struct conf_ruling *out);
+/*
+ * Once the head of an answer is there, from the origin, the cache or a rule: all rules that match, in their order. *cache
+ * and ruling->rule are brought up to date; what was decided before the head (key, origin, …) stays. May be called
+ * again with another answer. content_type: the field's value, parameters too; empty: none.
+ */
+void conf_response_rules(const struct conf_site *s, uint16_t status, struct view content_type,
+			 struct conf_cache *cache, struct conf_ruling *ruling);
+/* Only what of it is in the key and in the cache settings: conf_request_rules without a ruling. *out_rule: its rule. */
 void conf_cache_for(const struct conf_site *s, const struct conf_request *r, struct conf_cache *out,
 		    struct conf_origin **out_origin, int *out_rule);
+
+/* Does a rule apply to requests of a URL (path, query and host of r)? MAYBE: it asks for more than the URL. */
+enum conf_likely { CONF_NO, CONF_MAYBE, CONF_YES };
+enum conf_likely conf_rule_for_url(const struct conf_rule *rule, const struct conf_request *r);
+
+/*
+ * The head edits of all rules that match, reduced to this: a field whose name is that of a SET or REMOVE does not
+ * go on (conf_edits_hide); then the values of SET and ADD follow, in order. Returns how many. Those of responses
+ * as of the last conf_response_rules.
+ */
+size_t conf_request_edits(const struct conf_site *s, const struct conf_ruling *ruling,
+			  const struct conf_edit *out[CONF_EDITS_MAX]);
+size_t conf_response_edits(const struct conf_site *s, const struct conf_ruling *ruling,
+			   const struct conf_edit *out[CONF_EDITS_MAX]);
+bool conf_edits_hide(const struct conf_edit *const *edits, size_t count, struct view name);
+
+/* A redirect's Location for this request. p NULL: no memory. */
+struct view conf_redirect_location(const struct conf_respond *redirect,
+				   const struct conf_request *r, struct arena *a) NODISCARD;
+
+/* The query as the key has it. query: normalised, with its "?", or empty; out holds query.n bytes. Returns how many
+ * of them are written. Pure. */
+size_t conf_key_query(const struct conf_query *q, struct view query, char *out);
+/* Is the key's query another than the request's? */
+static inline bool conf_query_changes(const struct conf_query *q)
+{
+	return q->sort || q->kind != CONF_QUERY_ALL;
+}
+
+/* Does a client's request field go on to the origin? Not one that makes many origins answer for another URL, host or
+ * method ("X-Original-URL", …) and is not in the key, unless "pass_headers" names it. */
+bool conf_passes(const struct conf_cache *cache, struct view name);
 
 /* JSON Schema of the configuration (brim --dump-schema). */
 void conf_dump_schema(FILE *to);

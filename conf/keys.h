@@ -16,7 +16,6 @@ struct conf_scope;
 
 enum {
 	CONF_STATUSES_MAX = 64,
-	CONF_RULES_MAX = 256, /* of one site */
 	CONF_LIST_MAX = 1000, /* of any list that has no other limit */
 };
 #define CONF_TTL_MAX_MS (36500LL * 86400 * 1000)
@@ -40,8 +39,9 @@ enum conf_type {
 enum {
 	CONF_REQUIRED = 1, /* a fault where it is neither given nor in "defaults" */
 	CONF_OWN = 2,	   /* says who the element is: not in "defaults" */
-	CONF_NULL = 4,	   /* null is the empty value */
+	CONF_NULL = 4,	   /* null is the empty value; -1 of a duration */
 	CONF_RULE_ONLY = 8,
+	CONF_BEFORE = 16, /* in a rule: of use only before the answer's head is there */
 };
 
 struct conf_key {
@@ -74,6 +74,7 @@ const char *conf_key_number(const struct conf_key *key, int64_t number, char out
 
 extern const struct conf_scope conf_scope_root, conf_scope_listener, conf_scope_store,
 	conf_scope_origin, conf_scope_server, conf_scope_site, conf_scope_cache, conf_scope_rule,
-	conf_scope_match;
+	conf_scope_match, conf_scope_not, conf_scope_request_edits, conf_scope_response_edits,
+	conf_scope_respond, conf_scope_redirect, conf_scope_query;
 
 #endif

@@ -82,6 +82,10 @@ static void apply_duration(struct conf_reader *r, const struct conf_key *key, co
 	int64_t ms = 0;
 	int err = -EINVAL;
 
+	if (cJSON_IsNull(value) && (key->flags & CONF_NULL) != 0) {
+		store_number(member, key->bytes, UINT64_MAX);
+		return;
+	}
 	if (cJSON_IsString(value))
 		err = conf_value_duration(view_str(value->valuestring), &ms);
 	if (cJSON_IsNumber(value) && value->valuedouble >= 0 && value->valuedouble <= 0x1p40) {

@@ -2,10 +2,18 @@
  * Rules at request time. This runs for every request: no allocation, and for a site without
  * rules one copy of a struct. What a rule sets is copied by the key table's offsets, so that a
  * new key of "cache" needs no line here.
+ *
+ * A match is tried twice: with the request, and once the answer's head is there. In between a bit per
+ * rule remembers what the request said, since its head may be gone by then. The second time all
+ * rules are applied anew, in order: a rule that waited for the status stands where it is written,
+ * not behind those that didn't.
  */
 #include "conf/rules.h"
 
+#include <errno.h>
+
 #include "conf/keys.h"
+#include "conf/query.h"
 #include "edge/http/field.h"
 #include "edge/http/uri.h"
 
@@ -24,10 +32,21 @@ void conf_rule_apply(const struct conf_rule *rule, struct conf_cache *cache)
 	copy_keys(rule, rule->set, cache);
 }
 
+/* --- what a request says */
+
 static bool any_glob(const struct conf_list *globs, struct view text)
 {
 	for (size_t i = 0; i < globs->count; i++) {
 		if (uri_glob(globs->at[i], text))
+			return true;
+	}
+	return false;
+}
+
+static bool any_glob_nocase(const struct conf_list *globs, struct view text)
+{
+	for (size_t i = 0; i < globs->count; i++) {
+		if (uri_glob_nocase(globs->at[i], text))
 			return true;
 	}
 	return false;
@@ -64,6 +83,35 @@ static bool any_cookie(const struct conf_list *globs, const struct http_fields *
 	return false;
 }
 
+static bool any_header(const struct conf_list *globs, const struct http_fields *fields)
+{
+	for (uint16_t i = 0; i < fields->count; i++) {
+		if (!fields->at[i].dropped && any_glob_nocase(globs, fields->at[i].name))
+			return true;
+	}
+	return false;
+}
+
+static bool any_parameter(const struct conf_list *globs, struct view query)
+{
+	struct view rest = conf_query_begin(query), parameter;
+
+	while (conf_query_next(&rest, &parameter)) {
+		if (any_glob(globs, conf_query_name(parameter)))
+			return true;
+	}
+	return false;
+}
+
+static bool any_net(const struct conf_nets *nets, const struct sock_addr *client)
+{
+	for (size_t i = 0; client != NULL && i < nets->count; i++) {
+		if (sock_net_holds(&nets->at[i], client))
+			return true;
+	}
+	return false;
+}
+
 static bool method_matches(const struct conf_match *match, const struct conf_request *r)
 {
 	if (match->methods == 0 && match->method_names.count == 0)
@@ -77,31 +125,241 @@ static bool method_matches(const struct conf_match *match, const struct conf_req
 	return false;
 }
 
-static bool rule_matches(const struct conf_match *match, const struct conf_request *r)
+static bool url_matches(const struct conf_match *match, const struct conf_request *r)
+{
+	return (match->path.count == 0 || any_glob(&match->path, r->path)) &&
+	       (match->host.count == 0 || any_glob_nocase(&match->host, r->host)) &&
+	       (match->query.count == 0 || any_parameter(&match->query, r->query));
+}
+
+static bool head_matches(const struct conf_match *match, const struct conf_request *r)
 {
 	return method_matches(match, r) &&
-	       (match->path.count == 0 || any_glob(&match->path, r->path)) &&
-	       (match->cookie.count == 0 || any_cookie(&match->cookie, r->fields));
+	       (match->cookie.count == 0 || any_cookie(&match->cookie, r->fields)) &&
+	       (match->header.count == 0 || any_header(&match->header, r->fields)) &&
+	       (match->client.count == 0 || any_net(&match->client, r->client));
+}
+
+static bool asks_head(const struct conf_match *match)
+{
+	return match->methods != 0 || match->method_names.count + match->cookie.count +
+						      match->header.count + match->client.count >
+					      0;
+}
+
+static bool asks_answer(const struct conf_match *match)
+{
+	return match->status_count + match->content_type.count > 0;
+}
+
+bool conf_rule_asks_answer(const struct conf_rule *rule)
+{
+	return asks_answer(&rule->match) ||
+	       (rule->match.except != NULL && asks_answer(rule->match.except));
+}
+
+static enum conf_likely fits(const struct conf_match *match, const struct conf_request *r)
+{
+	if (!url_matches(match, r) || !head_matches(match, r))
+		return CONF_NO;
+	return asks_answer(match) ? CONF_MAYBE : CONF_YES;
+}
+
+static enum conf_likely fits_url(const struct conf_match *match, const struct conf_request *r)
+{
+	if (!url_matches(match, r))
+		return CONF_NO;
+	return asks_head(match) || asks_answer(match) ? CONF_MAYBE : CONF_YES;
+}
+
+static enum conf_likely but_not(enum conf_likely match, enum conf_likely except)
+{
+	if (match == CONF_NO || except == CONF_YES)
+		return CONF_NO;
+	return except == CONF_NO ? match : CONF_MAYBE;
+}
+
+enum conf_likely conf_rule_for_url(const struct conf_rule *rule, const struct conf_request *r)
+{
+	enum conf_likely match = fits_url(&rule->match, r);
+
+	if (match == CONF_NO || rule->match.except == NULL)
+		return match;
+	return but_not(match, fits_url(rule->match.except, r));
+}
+
+/* --- with the request */
+
+static void apply(const struct conf_rule *rule, bool odd_path, struct conf_cache *cache, int *deciding)
+{
+	const uint32_t ttl = 1u << CONF_RULE_TTL, bypass = 1u << CONF_RULE_BYPASS;
+	uint32_t set = odd_path ? rule->set & ~ttl : rule->set;
+
+	copy_keys(rule, set, cache);
+	if ((set & (ttl | bypass)) != 0)
+		*deciding = (int)rule->index;
+}
+
+static void set_bit(uint64_t *bits, size_t i)
+{
+	bits[i / 64] |= 1ULL << i % 64;
+}
+
+static bool has_bit(const uint64_t *bits, size_t i)
+{
+	return (bits[i / 64] >> i % 64 & 1) != 0;
+}
+
+/* What the request says of rule i, and what of it must be remembered. */
+static enum conf_likely ask(const struct conf_rule *rule, size_t i, const struct conf_request *r,
+			    struct conf_ruling *out)
+{
+	enum conf_likely match = fits(&rule->match, r), except = CONF_NO, both;
+
+	if (match != CONF_NO && rule->match.except != NULL)
+		except = fits(rule->match.except, r);
+	both = but_not(match, except);
+	if (both != CONF_NO)
+		set_bit(out->asked, i);
+	if (except == CONF_MAYBE)
+		set_bit(out->barred, i);
+	return both;
+}
+
+void conf_request_rules(const struct conf_site *s, const struct conf_request *r,
+			struct conf_cache *out_cache, struct conf_ruling *out)
+{
+	*out_cache = s->cache;
+	*out = (struct conf_ruling){ .origin = s->origin, .rule = -1, .odd_path = r->odd_path };
+	for (size_t i = 0; i < s->rule_count; i++) {
+		const struct conf_rule *rule = &s->rules[i];
+
+		if (ask(rule, i, r, out) != CONF_YES)
+			continue;
+		apply(rule, r->odd_path, out_cache, &out->rule);
+		if (rule->origin != NULL)
+			out->origin = rule->origin;
+		if (rule->respond != NULL)
+			out->respond = rule->respond;
+	}
 }
 
 void conf_cache_for(const struct conf_site *s, const struct conf_request *r, struct conf_cache *out,
 		    struct conf_origin **out_origin, int *out_rule)
 {
-	const uint32_t ttl = 1u << CONF_RULE_TTL, bypass = 1u << CONF_RULE_BYPASS;
+	struct conf_ruling ruling;
 
-	*out = s->cache;
-	*out_origin = s->origin;
-	*out_rule = -1;
-	for (size_t i = 0; i < s->rule_count; i++) {
-		const struct conf_rule *rule = &s->rules[i];
-		uint32_t set = r->odd_path ? rule->set & ~ttl : rule->set;
+	conf_request_rules(s, r, out, &ruling);
+	*out_origin = ruling.origin;
+	*out_rule = ruling.rule;
+}
 
-		if (!rule_matches(&rule->match, r))
-			continue;
-		copy_keys(rule, set, out);
-		if (rule->origin != NULL)
-			*out_origin = rule->origin;
-		if ((set & (ttl | bypass)) != 0)
-			*out_rule = (int)rule->index;
+/* --- with the answer */
+
+/* "Text/HTML; charset=utf-8" is "Text/HTML". */
+static struct view media_type(struct view content_type)
+{
+	const char *end = content_type.n == 0 ? NULL : memchr(content_type.p, ';', content_type.n);
+
+	return end == NULL ? content_type
+			   : http_trim(view_of(content_type.p, (size_t)(end - content_type.p)));
+}
+
+static bool any_status(const struct conf_match *match, uint16_t status)
+{
+	for (size_t i = 0; i < match->status_count; i++) {
+		if (status >= match->statuses[i].from && status <= match->statuses[i].to)
+			return true;
 	}
+	return false;
+}
+
+static bool answer_matches(const struct conf_match *match, uint16_t status, struct view type)
+{
+	return (match->status_count == 0 || any_status(match, status)) &&
+	       (match->content_type.count == 0 ||
+		(type.n > 0 && any_glob_nocase(&match->content_type, type)));
+}
+
+/* Of a rule that was asked. */
+static bool rule_answers(const struct conf_rule *rule, bool barred, uint16_t status, struct view type)
+{
+	return answer_matches(&rule->match, status, type) &&
+	       !(barred && answer_matches(rule->match.except, status, type));
+}
+
+void conf_response_rules(const struct conf_site *s, uint16_t status, struct view content_type,
+			 struct conf_cache *cache, struct conf_ruling *ruling)
+{
+	struct view type;
+
+	if (!s->rules_on_answer)
+		return;
+	type = media_type(content_type);
+	*cache = s->cache;
+	ruling->rule = -1;
+	memset(ruling->answered, 0, sizeof(ruling->answered));
+	for (size_t i = 0; i < s->rule_count; i++) {
+		if (!has_bit(ruling->asked, i) ||
+		    !rule_answers(&s->rules[i], has_bit(ruling->barred, i), status, type))
+			continue;
+		set_bit(ruling->answered, i);
+		apply(&s->rules[i], ruling->odd_path, cache, &ruling->rule);
+	}
+}
+
+/* --- when a snapshot is made */
+
+static bool same_query(const struct conf_query *a, const struct conf_query *b)
+{
+	if (a->kind != b->kind || a->sort != b->sort || a->names.count != b->names.count)
+		return false;
+	for (size_t i = 0; i < a->names.count; i++) {
+		if (!view_eq(a->names.at[i], b->names.at[i]))
+			return false;
+	}
+	return true;
+}
+
+/* Gives q its form. False: it would be one too many. */
+static bool add_query(struct conf_site *s, struct conf_query *q)
+{
+	for (uint8_t i = 0; i < s->query_count; i++) {
+		if (!same_query(q, &s->queries[i]))
+			continue;
+		q->form = i;
+		return true;
+	}
+	if (s->query_count == CONF_KEY_FORMS_MAX)
+		return false;
+	q->form = s->query_count++;
+	s->queries[q->form] = *q;
+	return true;
+}
+
+static bool sets(const struct conf_rule *rule, enum conf_rule_key key)
+{
+	return (rule->set >> key & 1) != 0;
+}
+
+int conf_rules_prepare(struct conf_site *s)
+{
+	unsigned hosts = 1, schemes = 1;
+
+	s->query_count = 0;
+	s->rules_on_answer = false;
+	bool few = add_query(s, &s->cache.key_query);
+
+	for (size_t i = 0; i < s->rule_count; i++) {
+		struct conf_rule *rule = &s->rules[i];
+
+		s->rules_on_answer |= conf_rule_asks_answer(rule) || rule->response_edits.count > 0;
+		if (sets(rule, CONF_RULE_KEY_HOST) && rule->cache.key_host != s->cache.key_host)
+			hosts = 2;
+		if (sets(rule, CONF_RULE_KEY_SCHEME) && rule->cache.key_scheme != s->cache.key_scheme)
+			schemes = 2;
+		if (sets(rule, CONF_RULE_KEY_QUERY))
+			few &= add_query(s, &rule->cache.key_query);
+	}
+	return few && hosts * schemes * s->query_count <= CONF_KEY_FORMS_MAX ? 0 : -E2BIG;
 }

@@ -56,6 +56,31 @@ static size_t hex_digits(const char *p)
 	return n;
 }
 
+/* By the first two of four digits. */
+static bool digits_between(const char *digits, const char *from, const char *below)
+{
+	return strncasecmp(digits, from, 2) >= 0 && strncasecmp(digits, below, 2) < 0;
+}
+
+/* At the backslash of a good "\uXXXX". Two of them are one character beyond U+FFFF (RFC 8259 §7). */
+static bool scan_surrogates(struct conf_scan *s)
+{
+	const char *p = s->text + s->at;
+	bool high = digits_between(p + 2, "d8", "dc"), low = digits_between(p + 2, "dc", "e0");
+
+	if (high && p[6] == '\\' && p[7] == 'u' && hex_digits(p + 8) == 4 &&
+	    digits_between(p + 8, "dc", "e0")) {
+		s->at += 12;
+		return true;
+	}
+	if (high || low) {
+		s->fault = "this is half of a character: \\uD800 to \\uDFFF come in pairs";
+		return false;
+	}
+	s->at += 6;
+	return true;
+}
+
 static bool scan_escape(struct conf_scan *s)
 {
 	const char *p = s->text + s->at + 1;
@@ -72,8 +97,7 @@ static bool scan_escape(struct conf_scan *s)
 		s->fault = "a string can't hold a NUL";
 		return false;
 	}
-	s->at += 6;
-	return true;
+	return scan_surrogates(s);
 }
 
 /* The length of the UTF-8 sequence at p (RFC 3629: no surrogates, no overlong forms), 0: none. */

@@ -35,6 +35,17 @@ static cJSON *count_schema(const struct conf_key *key)
 	return schema;
 }
 
+static cJSON *duration_schema(const struct conf_key *key)
+{
+	cJSON *schema = parse("{\"type\": [\"string\", \"number\"],"
+			      " \"pattern\": \"^[0-9]+(ms|s|m|h|d)$\"}");
+
+	if ((key->flags & CONF_NULL) != 0)
+		cJSON_AddItemToArray(cJSON_GetObjectItemCaseSensitive(schema, "type"),
+				     cJSON_CreateString("null"));
+	return schema;
+}
+
 static cJSON *choice_schema(const struct conf_key *key)
 {
 	cJSON *schema = cJSON_CreateObject(), *words = cJSON_AddArrayToObject(schema, "enum");
@@ -58,11 +69,28 @@ static cJSON *elements_schema(const struct conf_key *key)
 }
 
 /* A rule's "cache" takes all of its keys; "defaults" those that say nothing of who it is. */
+static uint8_t hidden_in(const struct conf_scope *scope)
+{
+	if (scope == &conf_scope_site || scope == &conf_scope_origin)
+		return CONF_OWN | CONF_RULE_ONLY;
+	return scope == &conf_scope_cache ? 0 : CONF_RULE_ONLY;
+}
+
+/* Some take an object, or something shorter. */
 static cJSON *special_schema(const struct conf_key *key)
 {
+	cJSON *object, *either, *choices;
+
 	if (key->scope == NULL)
 		return parse(key->schema);
-	return scope_schema(key->scope, key->scope == &conf_scope_cache ? 0 : CONF_OWN | CONF_RULE_ONLY);
+	object = scope_schema(key->scope, hidden_in(key->scope));
+	if (key->schema == NULL)
+		return object;
+	either = cJSON_CreateObject();
+	choices = cJSON_AddArrayToObject(either, "anyOf");
+	cJSON_AddItemToArray(choices, parse(key->schema));
+	cJSON_AddItemToArray(choices, object);
+	return either;
 }
 
 static cJSON *type_schema(const struct conf_key *key)
@@ -82,8 +110,7 @@ static cJSON *type_schema(const struct conf_key *key)
 		return parse("{\"type\": [\"string\", \"integer\"],"
 			     " \"pattern\": \"^[0-9]+(B|[kK]B|[MGT]B|[KMGT]iB)$\"}");
 	case CONF_DURATION:
-		return parse("{\"type\": [\"string\", \"number\"],"
-			     " \"pattern\": \"^[0-9]+(ms|s|m|h|d)$\"}");
+		return duration_schema(key);
 	case CONF_CHOICE:
 		return choice_schema(key);
 	case CONF_ARRAY:

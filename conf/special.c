@@ -187,9 +187,8 @@ void conf_read_site_defaults(struct conf_reader *r, const cJSON *value, void *me
 
 /* --- sites */
 
-/* A list of strings through the common reader. False: faults told, *out has what was good. */
-static void read_list(struct conf_reader *r, const cJSON *value, int64_t min,
-		      const char *(*valid)(struct view), struct conf_list *out)
+void conf_read_list(struct conf_reader *r, const cJSON *value, int64_t min,
+		    const char *(*valid)(struct view), struct conf_list *out)
 {
 	const struct conf_key key = {
 		.path = "", .type = CONF_STRINGS, .bytes = sizeof(*out), .min = min, .valid = valid
@@ -232,7 +231,7 @@ void conf_read_hosts(struct conf_reader *r, const cJSON *value, void *member)
 {
 	struct conf_list *hosts = member, list = { 0 };
 
-	read_list(r, value, 1, host_fault, &list);
+	conf_read_list(r, value, 1, host_fault, &list);
 	for (size_t i = 0; i < list.count; i++) {
 		struct view *host = &list.at[i];
 		char *lower = conf_reader_alloc(r, host->n + 1);
@@ -348,7 +347,7 @@ void conf_read_ignore_headers(struct conf_reader *r, const cJSON *value, void *m
 	struct conf_cache *cache = CONTAINER_OF(member, struct conf_cache, ignore_cache_control);
 	struct conf_list list = { 0 };
 
-	read_list(r, value, 0, ignorable, &list);
+	conf_read_list(r, value, 0, ignorable, &list);
 	cache->ignore_cache_control = cache->ignore_expires = cache->ignore_set_cookie = false;
 	for (size_t i = 0; i < list.count; i++) {
 		cache->ignore_cache_control |= view_eq_nocase(list.at[i], VIEW("cache-control"));
@@ -380,81 +379,50 @@ void conf_read_object_size(struct conf_reader *r, const cJSON *value, void *memb
 	cache->max_object_percent = 0;
 }
 
-void conf_read_query(struct conf_reader *r, const cJSON *value, void *member)
+void conf_read_heuristic(struct conf_reader *r, const cJSON *value, void *member)
 {
-	bool *none = member;
+	struct conf_cache *cache = CONTAINER_OF(member, struct conf_cache, heuristic);
+	bool all = cJSON_IsString(value) && strcmp(value->valuestring, "all") == 0;
 
-	if (cJSON_IsObject(value))
-		conf_reader_fault(r, "query filters are not supported by this version yet: "
-				     "use \"all\" or \"none\"");
-	else if (cJSON_IsString(value) && strcmp(value->valuestring, "none") == 0)
-		*none = true;
-	else if (cJSON_IsString(value) && strcmp(value->valuestring, "all") == 0)
-		*none = false;
-	else
-		conf_reader_fault(r, "must be one of \"all\", \"none\"");
+	if (!all && !cJSON_IsBool(value)) {
+		conf_reader_fault(r, "must be true, false or \"all\"");
+		return;
+	}
+	cache->heuristic = all || cJSON_IsTrue(value);
+	cache->heuristic_all = all;
 }
 
-/* --- rules */
-
-void conf_read_rule_cache(struct conf_reader *r, const cJSON *value, void *member)
+static bool read_query_filter(struct conf_reader *r, const cJSON *value, struct conf_query *out)
 {
-	struct conf_rule *rule = CONTAINER_OF(member, struct conf_rule, cache);
+	struct conf_query_parts parts = { 0 };
 	uint64_t seen = 0;
 
-	r->in_rule = true;
-	conf_apply(r, &conf_scope_cache, value, &rule->cache, &seen);
-	r->in_rule = false;
-	rule->set = (uint32_t)(seen & ((1u << CONF_RULE_COUNT) - 1));
+	conf_apply(r, &conf_scope_query, value, &parts, &seen);
+	if (parts.only.count > 0 && parts.except.count > 0) {
+		conf_reader_fault(r, "takes \"only\" or \"except\", not both");
+		return false;
+	}
+	out->sort = parts.sort;
+	out->kind = parts.only.count > 0     ? CONF_QUERY_ONLY
+		    : parts.except.count > 0 ? CONF_QUERY_EXCEPT
+					     : CONF_QUERY_ALL;
+	out->names = parts.only.count > 0 ? parts.only : parts.except;
+	return true;
 }
 
-static const char *method_fault(struct view v)
+void conf_read_query(struct conf_reader *r, const cJSON *value, void *member)
 {
-	if (!http_token(v))
-		return "is not a method";
-	for (size_t i = 0; i < v.n; i++) {
-		if (v.p[i] >= 'a' && v.p[i] <= 'z')
-			return "must be in upper case, as methods are";
+	struct conf_query query = { .kind = CONF_QUERY_ALL };
+
+	if (cJSON_IsObject(value)) {
+		if (!read_query_filter(r, value, &query))
+			return;
+	} else if (cJSON_IsString(value) && strcmp(value->valuestring, "none") == 0) {
+		query.kind = CONF_QUERY_NONE;
+	} else if (!cJSON_IsString(value) || strcmp(value->valuestring, "all") != 0) {
+		conf_reader_fault(
+			r, "must be \"all\", \"none\" or an object like {\"except\": [\"utm_*\"]}");
+		return;
 	}
-	return NULL;
-}
-
-static const struct {
-	struct view name;
-	enum http_method method;
-} methods[] = {
-	{ { "GET", 3 }, METHOD_GET },	      { { "HEAD", 4 }, METHOD_HEAD },
-	{ { "POST", 4 }, METHOD_POST },	      { { "PUT", 3 }, METHOD_PUT },
-	{ { "DELETE", 6 }, METHOD_DELETE },   { { "CONNECT", 7 }, METHOD_CONNECT },
-	{ { "OPTIONS", 7 }, METHOD_OPTIONS }, { { "TRACE", 5 }, METHOD_TRACE },
-	{ { "PATCH", 5 }, METHOD_PATCH },     { { "PURGE", 5 }, METHOD_PURGE },
-};
-
-static enum http_method method_named(struct view name)
-{
-	for (size_t i = 0; i < ARRAY_LEN(methods); i++) {
-		if (view_eq(methods[i].name, name))
-			return methods[i].method;
-	}
-	return METHOD_OTHER;
-}
-
-/* Known methods become bits; what is left in the list are the others' names. */
-void conf_read_methods(struct conf_reader *r, const cJSON *value, void *member)
-{
-	struct conf_match *match = CONTAINER_OF(member, struct conf_match, methods);
-	struct conf_list list = { 0 }, others;
-
-	read_list(r, value, 1, method_fault, &list);
-	others = (struct conf_list){ list.at, 0 };
-	match->methods = 0;
-	for (size_t i = 0; i < list.count; i++) {
-		enum http_method method = method_named(list.at[i]);
-
-		if (method == METHOD_OTHER)
-			others.at[others.count++] = list.at[i];
-		else
-			match->methods |= 1u << method;
-	}
-	match->method_names = others;
+	memcpy(member, &query, sizeof(query));
 }

@@ -10,6 +10,18 @@ const char *conf_valid_node(struct view v);   /* goes into Via, CDN-Loop and Cac
 const char *conf_valid_field(struct view v);  /* a field name */
 const char *conf_valid_cookie(struct view v); /* a cookie's name */
 const char *conf_valid_cookie_glob(struct view v);
+const char *conf_valid_field_glob(struct view v);
+const char *conf_valid_field_value(struct view v);
+const char *conf_valid_host_glob(struct view v);
+const char *conf_valid_query_glob(struct view v); /* of a parameter's name */
+const char *conf_valid_media_glob(struct view v);
+const char *conf_valid_language(struct view v);
+const char *conf_valid_targeted(struct view v);
+const char *conf_valid_pass_header(struct view v);
+const char *conf_valid_request_edit(struct view v); /* a field that rules may change */
+const char *conf_valid_response_edit(struct view v);
+const char *conf_valid_body(struct view v);
+const char *conf_valid_location(struct view v); /* of a redirect; see redirect.c */
 const char *conf_valid_path_glob(struct view v);
 const char *conf_valid_url_path(struct view v);
 const char *conf_valid_file(struct view v);
@@ -31,7 +43,35 @@ void conf_read_statuses(struct conf_reader *r, const struct cJSON *value, void *
 void conf_read_ignore_headers(struct conf_reader *r, const struct cJSON *value, void *member);
 void conf_read_object_size(struct conf_reader *r, const struct cJSON *value, void *member);
 void conf_read_query(struct conf_reader *r, const struct cJSON *value, void *member);
+void conf_read_heuristic(struct conf_reader *r, const struct cJSON *value, void *member);
+
+/* special_rule.c */
 void conf_read_rule_cache(struct conf_reader *r, const struct cJSON *value, void *member);
 void conf_read_methods(struct conf_reader *r, const struct cJSON *value, void *member);
+void conf_read_match_statuses(struct conf_reader *r, const struct cJSON *value, void *member);
+void conf_read_not(struct conf_reader *r, const struct cJSON *value, void *member);
+void conf_read_request_edits(struct conf_reader *r, const struct cJSON *value, void *member);
+void conf_read_request_set(struct conf_reader *r, const struct cJSON *value, void *member);
+void conf_read_request_add(struct conf_reader *r, const struct cJSON *value, void *member);
+void conf_read_response_edits(struct conf_reader *r, const struct cJSON *value, void *member);
+void conf_read_response_set(struct conf_reader *r, const struct cJSON *value, void *member);
+void conf_read_response_add(struct conf_reader *r, const struct cJSON *value, void *member);
+void conf_read_respond(struct conf_reader *r, const struct cJSON *value, void *member);
+void conf_read_redirect(struct conf_reader *r, const struct cJSON *value, void *member);
+void conf_read_redirect_status(struct conf_reader *r, const struct cJSON *value, void *member);
+
+/* A list of strings through the common reader. What is wrong is told; *out has what is good. */
+void conf_read_list(struct conf_reader *r, const struct cJSON *value, int64_t min,
+		    const char *(*valid)(struct view), struct conf_list *out);
+
+/* What is read before it is joined into one member. */
+struct conf_query_parts {
+	struct conf_list only, except;
+	bool sort;
+};
+struct conf_edit_parts {
+	struct conf_list remove;
+	struct conf_edits set, add;
+};
 
 #endif

@@ -112,6 +112,20 @@ int conf_value_status(struct view v, uint16_t *out_from, uint16_t *out_to)
 	return 0;
 }
 
+int conf_value_status_range(struct view v, uint16_t *out_from, uint16_t *out_to)
+{
+	uint16_t from, to, same;
+
+	if (v.n != 7 || v.p[3] != '-')
+		return conf_value_status(v, out_from, out_to);
+	if (conf_value_status(view_of(v.p, 3), &from, &same) < 0 || same != from ||
+	    conf_value_status(view_skip(v, 4), &to, &same) < 0 || same != to || from > to)
+		return -EINVAL;
+	*out_from = from;
+	*out_to = to;
+	return 0;
+}
+
 int conf_value_mode(struct view v, uint32_t *out_mode)
 {
 	uint32_t mode = 0;

@@ -13,6 +13,8 @@ int conf_value_size(struct view v, uint64_t *out_bytes) NODISCARD;
 int conf_value_percent(struct view v, uint8_t *out_percent) NODISCARD;
 /* "404"; "5xx" is 500 to 599. */
 int conf_value_status(struct view v, uint16_t *out_from, uint16_t *out_to) NODISCARD;
+/* The same, or "400-499". */
+int conf_value_status_range(struct view v, uint16_t *out_from, uint16_t *out_to) NODISCARD;
 /* "0660". */
 int conf_value_mode(struct view v, uint32_t *out_mode) NODISCARD;
 

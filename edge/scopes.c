@@ -1,77 +1,90 @@
 /*
- * A form is a set of three bits: which parts make the key. The rules are walked in their order with the set of
- * forms that are possible so far: one that surely matches changes all of them, one that may match adds to
- * them.
+ * A form is a number: which parts make the key, and which of the site's queries. The rules are walked in their
+ * order with the set of forms that are possible so far: one that surely matches changes all of them, one that
+ * may match adds to them. The configuration bounds how many forms there are (conf_rules_prepare).
  */
 #include "edge/scopes.h"
 
-#include "edge/http/uri.h"
+enum {
+	FORM_HOST = 1,
+	FORM_SCHEME = 2,
+	FORM_QUERY_SHIFT = 2,
+	FORM_QUERY = (CONF_KEY_FORMS_MAX - 1) << FORM_QUERY_SHIFT,
+	FORMS = CONF_KEY_FORMS_MAX << FORM_QUERY_SHIFT,
+};
+_Static_assert(FORMS <= 32, "a set of forms is a word");
+_Static_assert((CONF_KEY_FORMS_MAX & (CONF_KEY_FORMS_MAX - 1)) == 0, "a query's number is a mask");
 
-enum { FORM_HOST = 1, FORM_SCHEME = 2, FORM_PATH_ONLY = 4, FORMS = 8 };
-
-static unsigned form_of(const struct conf_cache *c)
+static uint32_t form_of(const struct conf_cache *c)
 {
 	return (c->key_host ? FORM_HOST : 0) | (c->key_scheme ? FORM_SCHEME : 0) |
-	       (c->key_query_none ? FORM_PATH_ONLY : 0);
-}
-
-static bool may_match(const struct conf_match *m, const struct target *t)
-{
-	for (size_t i = 0; i < m->path.count; i++) {
-		if (uri_glob(m->path.at[i], t->path_only))
-			return true;
-	}
-	return m->path.count == 0;
-}
-
-static bool surely_matches(const struct conf_match *m)
-{
-	return m->cookie.count == 0 && m->methods == 0 && m->method_names.count == 0;
+	       (uint32_t)c->key_query.form << FORM_QUERY_SHIFT;
 }
 
 /* Which bits the rule sets. */
-static unsigned mask_of(const struct conf_rule *r)
+static uint32_t mask_of(const struct conf_rule *r)
 {
 	return (r->set & 1u << CONF_RULE_KEY_HOST ? FORM_HOST : 0) |
 	       (r->set & 1u << CONF_RULE_KEY_SCHEME ? FORM_SCHEME : 0) |
-	       (r->set & 1u << CONF_RULE_KEY_QUERY ? FORM_PATH_ONLY : 0);
+	       (r->set & 1u << CONF_RULE_KEY_QUERY ? FORM_QUERY : 0);
 }
 
-static unsigned changed(unsigned forms, unsigned mask, unsigned value)
+static uint32_t changed(uint32_t forms, uint32_t mask, uint32_t value)
 {
-	unsigned out = 0;
+	uint32_t out = 0;
 
-	for (unsigned f = 0; f < FORMS; f++) {
+	for (uint32_t f = 0; f < FORMS; f++) {
 		if (forms & 1u << f)
 			out |= 1u << ((f & ~mask) | (value & mask));
 	}
 	return out;
 }
 
-unsigned scopes_of_url(const struct target *t, struct cache_scope out[SCOPES_OF_URL_MAX])
+static uint32_t possible_forms(const struct target *t)
 {
-	const struct conf_site *site = t->site;
-	unsigned forms = 1u << form_of(&site->cache), count = 0;
+	const struct conf_request url = { .path = t->path_only, .query = t->query, .host = t->host };
+	uint32_t forms = 1u << form_of(&t->site->cache);
 
-	for (size_t i = 0; i < site->rule_count; i++) {
-		const struct conf_rule *r = &site->rules[i];
-		unsigned mask = mask_of(r), with;
+	for (size_t i = 0; i < t->site->rule_count; i++) {
+		const struct conf_rule *r = &t->site->rules[i];
+		uint32_t mask = mask_of(r), with;
+		enum conf_likely likely = mask == 0 ? CONF_NO : conf_rule_for_url(r, &url);
 
-		if (mask == 0 || !may_match(&r->match, t))
+		if (likely == CONF_NO)
 			continue;
 		with = changed(forms, mask, form_of(&r->cache));
-		forms = surely_matches(&r->match) ? with : forms | with;
+		forms = likely == CONF_YES ? with : forms | with;
 	}
-	for (unsigned f = 0; f < FORMS; f++) {
+	return forms;
+}
+
+/* Two filters may leave the same of a query. */
+static unsigned add(struct cache_scope *scopes, unsigned count, struct cache_scope scope)
+{
+	for (unsigned i = 0; i < count; i++) {
+		if (scopes[i].hash == scope.hash)
+			return count;
+	}
+	CHECK(count < SCOPES_OF_URL_MAX);
+	scopes[count] = scope;
+	return count + 1;
+}
+
+unsigned scopes_of_url(const struct target *t, struct cache_scope out[SCOPES_OF_URL_MAX])
+{
+	uint32_t forms = possible_forms(t);
+	unsigned count = 0;
+
+	for (uint32_t f = 0; f < FORMS; f++) {
 		struct conf_cache keyed = { .key_host = (f & FORM_HOST) != 0,
 					    .key_scheme = (f & FORM_SCHEME) != 0,
-					    .key_query_none = (f & FORM_PATH_ONLY) != 0 };
+					    .key_query = t->site->queries[f >> FORM_QUERY_SHIFT] };
 		uint8_t primary[16];
 
 		if ((forms & 1u << f) == 0)
 			continue;
 		target_key(t, &keyed, primary);
-		out[count++] = cache_scope_url(primary);
+		count = add(out, count, cache_scope_url(primary));
 	}
 	return count;
 }

@@ -49,11 +49,33 @@ static int set_path(struct view path, struct arena *a, struct target *t)
 	t->path.p = normal;
 	query = memchr(normal, '?', t->path.n);
 	t->path_only = view_of(normal, query != NULL ? (size_t)(query - normal) : t->path.n);
+	t->query = view_skip(t->path, t->path_only.n);
 	return 0;
 }
 
-int target_of(const struct conf *c, struct view scheme, struct view authority, struct view path, struct arena *a,
-	      struct target *out)
+static bool rewrites(const struct conf_query *q)
+{
+	return conf_query_changes(q) && q->kind != CONF_QUERY_NONE;
+}
+
+/* Room for keys whose query is another than the request's, where the site has any. */
+static int make_room(struct target *t, struct arena *a)
+{
+	bool needed = false;
+
+	for (unsigned i = 0; t->query.n > 0 && i < t->site->query_count; i++)
+		needed |= rewrites(&t->site->queries[i]);
+	if (!needed)
+		return 0;
+	t->keyed = arena_alloc(a, t->path.n);
+	if (t->keyed == NULL)
+		return -ENOMEM;
+	memcpy(t->keyed, t->path_only.p, t->path_only.n);
+	return 0;
+}
+
+int target_of(const struct conf *c, struct view scheme, struct view authority, struct view path,
+	      struct arena *a, struct target *out)
 {
 	struct target t = { .scheme = scheme };
 	int r = set_host(scheme, authority, a, &t);
@@ -65,20 +87,33 @@ int target_of(const struct conf *c, struct view scheme, struct view authority, s
 	t.site = conf_site_for(c, t.host);
 	if (t.site == NULL)
 		return -ENOENT;
+	r = make_room(&t, a);
+	if (r != 0)
+		return r;
 	*out = t;
 	return 0;
 }
 
+/* Path and query as these settings key them. */
+static struct view keyed_path(const struct target *t, const struct conf_query *q)
+{
+	if (t->query.n == 0 || !conf_query_changes(q))
+		return t->path;
+	if (q->kind == CONF_QUERY_NONE)
+		return t->path_only;
+	CHECK(t->keyed != NULL);
+	return view_of(t->keyed,
+		       t->path_only.n + conf_key_query(q, t->query, t->keyed + t->path_only.n));
+}
+
 void target_key(const struct target *t, const struct conf_cache *cache, uint8_t out_primary[16])
 {
-	struct cache_url url = { .site = t->site->name, .path = t->path };
+	struct cache_url url = { .site = t->site->name, .path = keyed_path(t, &cache->key_query) };
 
 	if (cache->key_scheme)
 		url.scheme = t->scheme;
 	if (cache->key_host)
 		url.host = t->authority;
-	if (cache->key_query_none)
-		url.path = t->path_only;
 	cache_key_primary(&url, out_primary);
 }
 

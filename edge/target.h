@@ -16,13 +16,15 @@ struct target {
 	struct view authority; /* lower case, without a default port: what is keyed */
 	struct view path;      /* normalised, with query */
 	struct view path_only; /* without query */
-	bool odd_path;	       /* gets no lifetime from a rule */
+	struct view query;     /* with its "?"; empty: none */
+	char *keyed; /* path_only, and room for a query that a key filters; NULL: no key of the site does */
+	bool odd_path; /* gets no lifetime from a rule */
 };
 
 /* authority: "host[:port]" as received; path: origin-form with query. Views go into the arena.
  * 0; -EINVAL: not a host or path; -ENOENT: no such site (421); -ENOMEM. */
-int target_of(const struct conf *c, struct view scheme, struct view authority, struct view path, struct arena *a,
-	      struct target *out) NODISCARD;
+int target_of(const struct conf *c, struct view scheme, struct view authority, struct view path,
+	      struct arena *a, struct target *out) NODISCARD;
 
 /* The primary key under these cache settings. */
 void target_key(const struct target *t, const struct conf_cache *cache, uint8_t out_primary[16]);

@@ -237,7 +237,12 @@ int uri_normalise(struct view v, char *out, size_t *out_bytes, bool *out_odd)
 	return 0;
 }
 
-bool uri_glob(struct view pattern, struct view text)
+static inline bool same(char a, char b, bool nocase)
+{
+	return a == b || (nocase && char_lower(a) == char_lower(b));
+}
+
+static inline bool glob(struct view pattern, struct view text, bool nocase)
 {
 	size_t p = 0, t = 0, star = SIZE_MAX, held = 0;
 
@@ -245,7 +250,7 @@ bool uri_glob(struct view pattern, struct view text)
 		if (p < pattern.n && pattern.p[p] == '*') {
 			star = p++;
 			held = t;
-		} else if (p < pattern.n && pattern.p[p] == text.p[t]) {
+		} else if (p < pattern.n && same(pattern.p[p], text.p[t], nocase)) {
 			p++;
 			t++;
 		} else if (star != SIZE_MAX) {
@@ -258,4 +263,14 @@ bool uri_glob(struct view pattern, struct view text)
 	while (p < pattern.n && pattern.p[p] == '*')
 		p++;
 	return p == pattern.n;
+}
+
+bool uri_glob(struct view pattern, struct view text)
+{
+	return glob(pattern, text, false);
+}
+
+bool uri_glob_nocase(struct view pattern, struct view text)
+{
+	return glob(pattern, text, true);
 }

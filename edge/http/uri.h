@@ -28,5 +28,7 @@ int uri_normalise(struct view v, char *out, size_t *out_bytes, bool *out_odd) NO
 
 /* Glob: "*" any run (also of "/"), everything else literal. */
 bool uri_glob(struct view pattern, struct view text);
+/* The same where ASCII case is ignored: of hosts, field names, media types. */
+bool uri_glob_nocase(struct view pattern, struct view text);
 
 #endif

@@ -6,19 +6,47 @@
 
 #include "conf/conf.h"
 
+static void use_rules(const struct conf_site *site, const struct conf_request *request)
+{
+	static const uint16_t statuses[] = { 200, 404, 503 };
+	const struct conf_edit *edits[CONF_EDITS_MAX];
+	struct conf_cache cache;
+	struct conf_ruling ruling;
+	struct arena arena;
+
+	arena_init(&arena, 16 << 20);
+	conf_request_rules(site, request, &cache, &ruling);
+	CHECK(ruling.origin != NULL && ruling.rule < (int)site->rule_count);
+	CHECK(cache.key_query.form < site->query_count);
+	(void)conf_request_edits(site, &ruling, edits);
+	if (ruling.respond != NULL && ruling.respond->location.n > 0) {
+		struct view location = conf_redirect_location(ruling.respond, request, &arena);
+
+		CHECK(location.p != NULL && !view_starts(location, VIEW("//")));
+	}
+	for (size_t i = 0; i < ARRAY_LEN(statuses); i++) {
+		struct conf_query key = cache.key_query;
+
+		conf_response_rules(site, statuses[i], VIEW("text/html; x"), &cache, &ruling);
+		CHECK(cache.key_query.form == key.form && cache.key_query.kind == key.kind);
+		(void)conf_response_edits(site, &ruling, edits);
+	}
+	arena_fini(&arena);
+}
+
 static void use_site(const struct conf *c, const struct conf_site *site)
 {
 	const struct http_fields none = { 0 };
-	const struct conf_request request = { .path = VIEW("/a/b.png"),
-					      .method = METHOD_OTHER,
-					      .method_text = VIEW("X"),
-					      .fields = &none };
-	struct conf_cache cache;
-	struct conf_origin *origin;
-	int rule;
+	struct conf_request request = { .path = VIEW("/a/b.png"),
+					.query = VIEW("?a&b=1"),
+					.host = VIEW("shop.example"),
+					.method = METHOD_OTHER,
+					.method_text = VIEW("X"),
+					.fields = &none };
 
-	conf_cache_for(site, &request, &cache, &origin, &rule);
-	CHECK(origin != NULL && rule < (int)site->rule_count);
+	use_rules(site, &request);
+	request.path = VIEW("//other.example");
+	use_rules(site, &request);
 	CHECK(conf_site_named(c, site->name) == site);
 	for (size_t i = 0; i < site->hosts.count; i++) {
 		if (site->hosts.at[i].p[0] != '*')

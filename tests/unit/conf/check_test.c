@@ -42,15 +42,6 @@ static const struct {
 	  "/sites/0/tls: not supported by this version yet\n"
 	  "/sites/0/https_redirect: not supported by this version yet\n"
 	  "/sites/0/hsts: not supported by this version yet\n" },
-	{ WITH_CACHE("'client_ttl': null, 'targeted': [], 'key': {'query': {'keep': []}}"),
-	  "/sites/0/cache/key/query: query filters are not supported by this version yet: use "
-	  "\"all\" or \"none\"\n"
-	  "/sites/0/cache/client_ttl: not supported by this version yet\n"
-	  "/sites/0/cache/targeted: not supported by this version yet\n" },
-	{ WITH_RULE("'cache': {'ttl': 1}, 'match': {'host': '*', 'not': {}}, 'respond': {}"),
-	  "/sites/0/rules/0/match/host: not supported by this version yet\n"
-	  "/sites/0/rules/0/match/not: not supported by this version yet\n"
-	  "/sites/0/rules/0/respond: not supported by this version yet\n" },
 	/* values */
 	{ WITH_ROOT("'workers': 65"), "/workers: must be \"auto\" or a number from 1 to 64\n" },
 	{ WITH_ROOT("'workers': 1.5"), "/workers: must be \"auto\" or a number from 1 to 64\n" },
@@ -93,7 +84,8 @@ static const struct {
 	  "/log/access/path: must be an absolute path: it begins with /\n"
 	  "/log/error/level: must be one of \"error\", \"warn\", \"info\", \"debug\"\n" },
 	{ WITH_ORIGIN("'balance': 'least'"), "/origins/shop/balance: must be \"round_robin\"\n" },
-	{ WITH_CACHE("'heuristic': 1"), "/sites/0/cache/heuristic: must be true or false\n" },
+	{ WITH_CACHE("'heuristic': 1"),
+	  "/sites/0/cache/heuristic: must be true, false or \"all\"\n" },
 	{ WITH_CACHE("'statuses': {'40': 1, '404': 'x'}"),
 	  "/sites/0/cache/statuses/40: must be a status like \"404\" or a class like \"5xx\"\n"
 	  "/sites/0/cache/statuses/404: must be a duration like \"250ms\", \"10s\", \"5m\", "
@@ -113,6 +105,175 @@ static const struct {
 	  "/sites/0/rules/0/match/path: must begin with / or *\n"
 	  "/sites/0/rules/0/match/method/0: must be in upper case, as methods are\n"
 	  "/sites/0/rules/0/match/cookie: must not be empty\n" },
+	/* keys of the cache, and rules */
+	{ WITH_CACHE("'key': {'query': {'keep': [], 'excpet': 'a', 'sort': 1}}"),
+	  "/sites/0/cache/key/query/keep: unknown key\n"
+	  "/sites/0/cache/key/query/excpet: unknown key, did you mean \"except\"?\n"
+	  "/sites/0/cache/key/query/sort: must be true or false\n" },
+	{ WITH_CACHE("'key': {'query': {'only': ['a', 'b=', ''], 'except': 'c'}}"),
+	  "/sites/0/cache/key/query/only/1: must be a parameter's name, without &, = and ?; * "
+	  "stands for any characters\n"
+	  "/sites/0/cache/key/query/only/2: must not be empty\n"
+	  "/sites/0/cache/key/query: takes \"only\" or \"except\", not both\n" },
+	{ WITH_CACHE("'key': {'query': 'some'}, 'client_ttl': 'x', 'heuristic': 'some'"),
+	  "/sites/0/cache/heuristic: must be true, false or \"all\"\n"
+	  "/sites/0/cache/key/query: must be \"all\", \"none\" or an object like {\"except\": "
+	  "[\"utm_*\"]}\n"
+	  "/sites/0/cache/client_ttl: must be a duration like \"250ms\", \"10s\", \"5m\", \"1h\", "
+	  "\"30d\", or seconds\n" },
+	{ WITH_CACHE("'targeted': ['Expires', 'a b'], 'pass_headers': ['X-Orignal-URL', 'x:', "
+		     "'X-Forwarded-Host', 'X-Forwarded-Port'], 'default_ttl': null"),
+	  "/sites/0/cache/default_ttl: must be a duration like \"250ms\", \"10s\", \"5m\", \"1h\", "
+	  "\"30d\", or seconds\n"
+	  "/sites/0/cache/targeted/0: is not a targeted field: it is read where none of those is "
+	  "valid\n"
+	  "/sites/0/cache/targeted/1: is not a field name\n"
+	  "/sites/0/cache/pass_headers/0: is not held back: no need to list it, or is the name "
+	  "wrong?\n"
+	  "/sites/0/cache/pass_headers/1: is not a field name\n"
+	  "/sites/0/cache/pass_headers/2: is not held back: no need to list it, or is the name "
+	  "wrong?\n" },
+	{ WITH_CACHE("'normalise': {'accept_language': ['en', 'de_DE', '', 'x-', 'abcdefghi'], "
+		     "'accept_encoding': 'yes'}"),
+	  "/sites/0/cache/normalise/accept_encoding: must be true or false\n"
+	  "/sites/0/cache/normalise/accept_language/1: is not a language tag like \"en\" or "
+	  "\"pt-BR\"\n"
+	  "/sites/0/cache/normalise/accept_language/2: must not be empty\n"
+	  "/sites/0/cache/normalise/accept_language/3: is not a language tag like \"en\" or "
+	  "\"pt-BR\"\n"
+	  "/sites/0/cache/normalise/accept_language/4: is not a language tag like \"en\" or "
+	  "\"pt-BR\"\n" },
+	{ WITH_RULE("'cache': {'ttl': 1}, 'match': {'host': 'a/b', 'query': 'a&b', 'header': ':x', "
+		    "'client': ['10.0.0.1/8'], 'status': ['4x', 199, 404.5, '499-400', true], "
+		    "'content_type': ['html', 'text/html;q']}"),
+	  "/sites/0/rules/0/match/host: is not a host name with * for any characters\n"
+	  "/sites/0/rules/0/match/query: must be a parameter's name, without &, = and ?; * stands "
+	  "for any characters\n"
+	  "/sites/0/rules/0/match/header: is not a field name with * for any characters\n"
+	  "/sites/0/rules/0/match/client/0: must be an address or a network like \"10.0.0.0/8\" or "
+	  "\"::1\", without bits beyond its mask\n"
+	  "/sites/0/rules/0/match/status/0: must be a status like 404, a class like \"5xx\" or a "
+	  "range like \"400-499\", from 200 on\n"
+	  "/sites/0/rules/0/match/status/1: must be a status like 404, a class like \"5xx\" or a "
+	  "range like \"400-499\", from 200 on\n"
+	  "/sites/0/rules/0/match/status/2: must be a status like 404, a class like \"5xx\" or a "
+	  "range like \"400-499\", from 200 on\n"
+	  "/sites/0/rules/0/match/status/3: must be a status like 404, a class like \"5xx\" or a "
+	  "range like \"400-499\", from 200 on\n"
+	  "/sites/0/rules/0/match/status/4: must be a status like 404, a class like \"5xx\" or a "
+	  "range like \"400-499\", from 200 on\n"
+	  "/sites/0/rules/0/match/content_type/0: must be a media type like \"text/html\" or "
+	  "\"image/*\"\n"
+	  "/sites/0/rules/0/match/content_type/1: must be a media type without parameters; * "
+	  "stands for any characters\n" },
+	{ WITH_RULE("'cache': {'ttl': 1}, 'match': {'status': [], 'not': {'path': 'x', 'not': {}, "
+		    "'stauts': 1}}"),
+	  "/sites/0/rules/0/match/status: must have 1 to 64 elements\n"
+	  "/sites/0/rules/0/match/not/not: unknown key\n"
+	  "/sites/0/rules/0/match/not/stauts: unknown key, did you mean \"status\"?\n"
+	  "/sites/0/rules/0/match/not/path: must begin with / or *\n" },
+	{ WITH_RULE("'cache': {'ttl': 1}, 'match': {'not': {}}"),
+	  "/sites/0/rules/0/match/not: must not be empty: nothing would match\n" },
+	{ WITH_RULE("'request_headers': {'remove': ['Via', 'Host', 'Range', 'X-Forwarded-For'], "
+		    "'set': {'CDN-Loop': 'x', 'te': 'x', 'X-A': ''}, 'add': {'a b': 'x', 'X-B': "
+		    "['a', ' b'], 'x-b': 'c'}}"),
+	  "/sites/0/rules/0/request_headers/remove/0: tells where a message has been: no rule may "
+	  "edit it\n"
+	  "/sites/0/rules/0/request_headers/remove/1: is set by the origin's \"host\"\n"
+	  "/sites/0/rules/0/request_headers/remove/2: is written by the node itself: no rule may "
+	  "edit it\n"
+	  "/sites/0/rules/0/request_headers/remove/3: is written by the node itself: no rule may "
+	  "edit it\n"
+	  "/sites/0/rules/0/request_headers/set/CDN-Loop: tells where a message has been: no rule "
+	  "may edit it\n"
+	  "/sites/0/rules/0/request_headers/set/te: belongs to the connection or frames the "
+	  "message: no rule may edit it\n"
+	  "/sites/0/rules/0/request_headers/set/X-A: must not be empty\n"
+	  "/sites/0/rules/0/request_headers/add/a b: is not a field name\n"
+	  "/sites/0/rules/0/request_headers/add/X-B/1: must not begin or end with a blank\n"
+	  "/sites/0/rules/0/request_headers/add/x-b: is there twice\n" },
+	{ WITH_RULE("'response_headers': {'remove': 'Transfer-Encoding', 'set': {'Content-Length': "
+		    "'1', 'via': 'x', 'Age': '1', 'X-A': 'a\\nb'}, 'add': 'x', 'put': {}}"),
+	  "/sites/0/rules/0/response_headers/put: unknown key\n"
+	  "/sites/0/rules/0/response_headers/remove: belongs to the connection or frames the "
+	  "message: no rule may edit it\n"
+	  "/sites/0/rules/0/response_headers/set/Content-Length: belongs to the connection or "
+	  "frames the message: no rule may edit it\n"
+	  "/sites/0/rules/0/response_headers/set/via: tells where a message has been: no rule may "
+	  "edit it\n"
+	  "/sites/0/rules/0/response_headers/set/Age: is written by the node itself: no rule may "
+	  "edit it\n"
+	  "/sites/0/rules/0/response_headers/set/X-A: must not hold control characters\n"
+	  "/sites/0/rules/0/response_headers/add: must be an object like {\"X-Frame-Options\": "
+	  "\"DENY\"}\n"
+	  "/sites/0/rules/0: changes nothing: give it \"cache\", \"origin\", \"request_headers\", "
+	  "\"response_headers\", \"respond\" or \"redirect\"\n" },
+	{ WITH_RULE("'respond': {'status': 100, 'headers': {'Connection': 'close'}, 'text': 'x'}, "
+		    "'redirect': '/x'"),
+	  "/sites/0/rules/0/respond/text: unknown key\n"
+	  "/sites/0/rules/0/respond/status: must be at least 200\n"
+	  "/sites/0/rules/0/respond/headers/Connection: belongs to the connection or frames the "
+	  "message: no rule may edit it\n"
+	  "/sites/0/rules/0/redirect: has no place beside \"respond\": a rule has one answer\n" },
+	{ WITH_RULE("'respond': {'status': 204, 'body': 'x'}"),
+	  "/sites/0/rules/0/respond: an answer with status 204 has no body\n" },
+	{ WITH_RULE("'redirect': {'status': 304}"),
+	  "/sites/0/rules/0/redirect/status: must be 301, 302, 303, 307 or 308\n"
+	  "/sites/0/rules/0/redirect/location: is missing: a URL or a path, with `${host}` "
+	  "(without port), `${path}`, `${query}` (with its `?`, if there is one)\n" },
+	{ WITH_RULE("'redirect': '//x'"),
+	  "/sites/0/rules/0/redirect: must begin with http:// or https:// and a host, with "
+	  "${path}, or with / and no second one\n" },
+	{ WITH_RULE("'redirect': '/${path}'"),
+	  "/sites/0/rules/0/redirect: must begin with http:// or https:// and a host, with "
+	  "${path}, or with / and no second one\n" },
+	{ WITH_RULE("'redirect': 'x'"),
+	  "/sites/0/rules/0/redirect: must begin with http:// or https:// and a host, with "
+	  "${path}, or with / and no second one\n" },
+	{ WITH_RULE("'redirect': 'https://'"),
+	  "/sites/0/rules/0/redirect: must begin with http:// or https:// and a host, with "
+	  "${path}, or with / and no second one\n" },
+	{ WITH_RULE("'redirect': 'https://${path}'"),
+	  "/sites/0/rules/0/redirect: must begin with http:// or https:// and a host, with "
+	  "${path}, or with / and no second one\n" },
+	{ WITH_RULE("'redirect': 'https:///x'"),
+	  "/sites/0/rules/0/redirect: must begin with http:// or https:// and a host, with "
+	  "${path}, or with / and no second one\n" },
+	{ WITH_RULE("'redirect': 'ftp://x'"),
+	  "/sites/0/rules/0/redirect: must begin with http:// or https:// and a host, with "
+	  "${path}, or with / and no second one\n" },
+	{ WITH_RULE("'redirect': '${query}'"),
+	  "/sites/0/rules/0/redirect: must begin with http:// or https:// and a host, with "
+	  "${path}, or with / and no second one\n" },
+	{ WITH_RULE("'redirect': '${host}/'"),
+	  "/sites/0/rules/0/redirect: must begin with http:// or https:// and a host, with "
+	  "${path}, or with / and no second one\n" },
+	{ WITH_RULE("'redirect': 'https://a/${url}'"),
+	  "/sites/0/rules/0/redirect: knows ${host}, ${path} and ${query} only\n" },
+	{ WITH_RULE("'redirect': '/a b'"),
+	  "/sites/0/rules/0/redirect: must be a URL in printable ASCII, the rest as %XX\n" },
+	{ WITH_RULE("'redirect': '/${path'"),
+	  "/sites/0/rules/0/redirect: knows ${host}, ${path} and ${query} only\n" },
+	{ WITH_RULE("'redirect': 5"), "/sites/0/rules/0/redirect: must be a location like "
+				      "\"https://shop.example${path}${query}\", or an object\n" },
+	{ WITH_RULE("'match': {'status': 404}, 'origin': 'shop', 'cache': {'ttl': 1, 'key': "
+		    "{'query': 'none', 'headers': ['a']}, 'request_directives': 'honour'}, "
+		    "'request_headers': {'remove': 'a'}, 'respond': {}"),
+	  "/sites/0/rules/0/cache/request_directives: is decided before there is an answer: not by "
+	  "a rule with \"status\" or \"content_type\"\n"
+	  "/sites/0/rules/0/cache/key/query: is decided before there is an answer: not by a rule "
+	  "with \"status\" or \"content_type\"\n"
+	  "/sites/0/rules/0/cache/key/headers: is decided before there is an answer: not by a rule "
+	  "with \"status\" or \"content_type\"\n"
+	  "/sites/0/rules/0/origin: is decided before there is an answer: not by a rule with "
+	  "\"status\" or \"content_type\"\n"
+	  "/sites/0/rules/0/request_headers: is decided before there is an answer: not by a rule "
+	  "with \"status\" or \"content_type\"\n"
+	  "/sites/0/rules/0/respond: is decided before there is an answer: not by a rule with "
+	  "\"status\" or \"content_type\"\n" },
+	{ WITH_RULE("'match': {'not': {'content_type': 'text/*'}}, 'redirect': '/x'"),
+	  "/sites/0/rules/0/redirect: is decided before there is an answer: not by a rule with "
+	  "\"status\" or \"content_type\"\n" },
 	/* origins and servers */
 	{ "{" BASE ", 'origins': {'a b': {'servers': []}, 'c': {}, 'd': 1}}",
 	  "/origins/a b: the name must be printable ASCII without spaces, quotes or backslashes\n"
@@ -159,14 +320,15 @@ static const struct {
 	{ WITH_RULE("'cache': {'min_ttl': '366d'}"),
 	  "/sites/0/rules/0: min_ttl is longer than max_ttl where this rule applies\n" },
 	{ WITH_RULE("'match': {}"),
-	  "/sites/0/rules/0: changes nothing: give it \"cache\" or \"origin\"\n" },
+	  "/sites/0/rules/0: changes nothing: give it \"cache\", \"origin\", \"request_headers\", "
+	  "\"response_headers\", \"respond\" or \"redirect\"\n" },
 	{ "{" BASE ", 'defaults': {'site': {'name': 'x', 'cache': {'ttl': 1, 'heuristic': 0}},"
 	  " 'origin': {'servers': []}, 'sites': {}}, " ORIGINS ", " SITES "}",
 	  "/defaults/sites: unknown key, did you mean \"site\"?\n"
 	  "/defaults/origin/servers: has no place in \"defaults\": it says which one it is\n"
 	  "/defaults/site/name: has no place in \"defaults\": it says which one it is\n"
 	  "/defaults/site/cache/ttl: only a rule's \"cache\" may set it\n"
-	  "/defaults/site/cache/heuristic: must be true or false\n" },
+	  "/defaults/site/cache/heuristic: must be true, false or \"all\"\n" },
 	/* listeners and stores */
 	{ "{'listeners': [{'address': '127.0.0.1:80'}, {'address': '127.0.0.1:80'}, {'address': "
 	  "'80'},"
@@ -230,11 +392,75 @@ static void counts_servers_of_all_origins(void **state)
 	free(text);
 }
 
+/* A URL's possible keys, and edits, are bounded for the whole site. */
+static void counts_what_rules_do_together(void **state)
+{
+	static const struct {
+		unsigned queries;
+		const char *other, *told;
+	} sites[] = {
+		{ 7, "", "" },
+		{ 3, "{'cache': {'key': {'scheme': true}}},", "" },
+		{ 4, "{'cache': {'key': {'scheme': true}}},", "keys" },
+		{ 8, "", "keys" },
+		{ 1, "{'cache': {'key': {'scheme': true, 'host': false}}},", "" },
+		{ 2, "{'cache': {'key': {'scheme': true, 'host': false}}},", "keys" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(sites); i++) {
+		char *text = NULL;
+		size_t bytes;
+		FILE *f = open_memstream(&text, &bytes);
+		struct told t;
+
+		fprintf(f, "{" BASE ", " ORIGINS ", 'sites': [{'hosts': 'x', 'origin': 'shop', 'rules': [%s",
+			sites[i].other);
+		for (unsigned j = 0; j < 2 * sites[i].queries; j++)
+			fprintf(f, "{'cache': {'key': {'query': {'only': 'q%u'}}}},", j / 2);
+		fprintf(f, "{'cache': {'ttl': 1}}]}]}");
+		fclose(f);
+		told_begin(&t);
+		struct conf *c = build_told(text, &t);
+
+		assert_int_equal(c == NULL, *sites[i].told != '\0');
+		assert_non_null(strstr(told_text(&t), sites[i].told));
+		if (c != NULL)
+			conf_unref(c);
+		told_end(&t);
+		free(text);
+	}
+}
+
+static void counts_edits_of_a_site(void **state)
+{
+	char *text = NULL;
+	size_t bytes;
+	FILE *f = open_memstream(&text, &bytes);
+	struct told t;
+
+	(void)state;
+	fprintf(f, "{" BASE ", " ORIGINS ", 'sites': [{'hosts': 'x', 'origin': 'shop', 'rules': [");
+	for (unsigned i = 0; i <= CONF_EDITS_MAX; i++)
+		fprintf(f, "%s{'response_headers': {'add': {'X-%u': 'x'}}}", i == 0 ? "" : ",", i);
+	fprintf(f, "]}]}");
+	fclose(f);
+	told_begin(&t);
+	assert_null(build_told(text, &t));
+	assert_string_equal(
+		told_text(&t),
+		"/sites/0/rules: edit 129 response fields in all, at most 128 are allowed\n");
+	told_end(&t);
+	free(text);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(tells_all_faults),
 		cmocka_unit_test(counts_servers_of_all_origins),
+		cmocka_unit_test(counts_what_rules_do_together),
+		cmocka_unit_test(counts_edits_of_a_site),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

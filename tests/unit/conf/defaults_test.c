@@ -37,6 +37,12 @@ static void has_the_interfaces_defaults(void **state)
 	assert_int_equal(cache->rule_ttl_ms, -1);
 	assert_false(cache->bypass);
 	assert_true(cache->heuristic);
+	assert_false(cache->heuristic_all);
+	assert_int_equal(cache->client_ttl_ms, -1);
+	assert_int_equal(cache->targeted.count, 1);
+	assert_view(cache->targeted.at[0], "CDN-Cache-Control");
+	assert_true(cache->deception_guard && cache->normalise_accept_encoding);
+	assert_int_equal(cache->accept_languages.count + cache->pass_headers.count, 0);
 	assert_int_equal(cache->set_cookie, CONF_SET_COOKIE_PASS);
 	assert_false(cache->honour_request_directives);
 	assert_false(cache->ignore_cache_control || cache->ignore_expires || cache->ignore_set_cookie);
@@ -44,7 +50,9 @@ static void has_the_interfaces_defaults(void **state)
 	assert_int_equal(cache->max_object_percent, 25);
 	assert_int_equal(cache->max_variants, 64);
 	assert_true(cache->key_host);
-	assert_false(cache->key_scheme || cache->key_query_none);
+	assert_false(cache->key_scheme || cache->key_show || conf_query_changes(&cache->key_query));
+	assert_int_equal(c->sites[0].query_count, 1);
+	assert_false(c->sites[0].rules_on_answer);
 	assert_int_equal(cache->tag_headers.count, 3);
 	assert_view(cache->tag_headers.at[1], "Cache-Tag");
 	assert_int_equal(cache->collapse_wait_ms, 30000);
@@ -96,7 +104,10 @@ static void reads_cache(void **state)
 		"'default_ttl': '5m', 'statuses': {'404': '10s', '5xx': 1}, 'set_cookie': 'store',"
 		"'request_directives': 'honour', 'ignore_headers': ['Cache-Control', 'set-cookie'],"
 		"'max_object_size': '10MiB', 'key': {'query': 'none', 'headers': ['X-A'], 'host': "
-		"false},"
+		"false, 'show': true}, 'client_ttl': '1h', 'targeted': ['A-CDN', "
+		"'CDN-Cache-Control'],"
+		"'normalise': {'accept_encoding': false, 'accept_language': ['en', 'pt-BR']},"
+		"'pass_headers': 'x-rewrite-url', 'deception_guard': false, 'heuristic': 'all',"
 		"'collapse': {'on_failure': 'retry'}, 'fill_after_abort': 'never', 'tag_headers': "
 		"[]"));
 	const struct conf_cache *cache = &c->sites[0].cache;
@@ -113,11 +124,57 @@ static void reads_cache(void **state)
 	assert_false(cache->ignore_expires);
 	assert_int_equal(cache->max_object_bytes, 10 << 20);
 	assert_int_equal(cache->max_object_percent, 0);
-	assert_true(cache->key_query_none);
+	assert_int_equal(cache->key_query.kind, CONF_QUERY_NONE);
+	assert_true(cache->key_show && cache->heuristic && cache->heuristic_all);
+	assert_int_equal(cache->client_ttl_ms, 3600000);
+	assert_int_equal(cache->targeted.count, 2);
+	assert_false(cache->normalise_accept_encoding || cache->deception_guard);
+	assert_view(cache->accept_languages.at[1], "pt-BR");
+	assert_view(cache->pass_headers.at[0], "x-rewrite-url");
 	assert_false(cache->key_host || cache->collapse_share);
 	assert_view(cache->key_headers.at[0], "X-A");
 	assert_int_equal(cache->fill_after_abort, CONF_ABORT_NEVER);
 	assert_int_equal(cache->tag_headers.count, 0);
+	conf_unref(c);
+}
+
+static void reads_query_filters(void **state)
+{
+	static const struct {
+		const char *text;
+		enum conf_query_kind kind;
+		bool sort;
+		size_t names;
+	} cases[] = {
+		{ WITH_CACHE("'key': {'query': 'all'}"), CONF_QUERY_ALL, false, 0 },
+		{ WITH_CACHE("'key': {'query': {}}"), CONF_QUERY_ALL, false, 0 },
+		{ WITH_CACHE("'key': {'query': {'sort': true}}"), CONF_QUERY_ALL, true, 0 },
+		{ WITH_CACHE("'key': {'query': {'only': 'id'}}"), CONF_QUERY_ONLY, false, 1 },
+		{ WITH_CACHE("'key': {'query': {'except': ['utm_*', 'fbclid'], 'sort': true}}"),
+		  CONF_QUERY_EXCEPT, true, 2 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct conf *c = build(cases[i].text);
+		const struct conf_query *q = &c->sites[0].cache.key_query;
+
+		assert_int_equal(q->kind, cases[i].kind);
+		assert_int_equal(q->sort, cases[i].sort);
+		assert_int_equal(q->names.count, cases[i].names);
+		conf_unref(c);
+	}
+}
+
+/* A rule may take back what its site says. */
+static void null_takes_a_client_ttl_back(void **state)
+{
+	struct conf *c = build(WITH_SITE(
+		"'cache': {'client_ttl': 0}, 'rules': [{'cache': {'client_ttl': null}}]"));
+
+	(void)state;
+	assert_int_equal(c->sites[0].cache.client_ttl_ms, 0);
+	assert_int_equal(c->sites[0].rules[0].cache.client_ttl_ms, -1);
 	conf_unref(c);
 }
 
@@ -182,6 +239,8 @@ int main(void)
 		cmocka_unit_test(has_the_interfaces_defaults),
 		cmocka_unit_test(reads_origins),
 		cmocka_unit_test(reads_cache),
+		cmocka_unit_test(reads_query_filters),
+		cmocka_unit_test(null_takes_a_client_ttl_back),
 		cmocka_unit_test(defaults_lie_under_sites_and_origins),
 		cmocka_unit_test(null_is_none_where_there_may_be_none),
 		cmocka_unit_test(references_are_counted),

@@ -27,7 +27,7 @@ static const char *type_text(const struct conf_key *key)
 	case CONF_SIZE:
 		return "size";
 	case CONF_DURATION:
-		return "duration";
+		return (key->flags & CONF_NULL) != 0 ? "duration or null" : "duration";
 	case CONF_ARRAY:
 		return "list of objects";
 	case CONF_MAP:
@@ -101,9 +101,11 @@ static void write_scope(FILE *f, const struct conf_scope *scope)
 static char *reference(void)
 {
 	static const struct conf_scope *const scopes[] = {
-		&conf_scope_root,   &conf_scope_listener, &conf_scope_store,
-		&conf_scope_origin, &conf_scope_server,	  &conf_scope_site,
-		&conf_scope_cache,  &conf_scope_rule,	  &conf_scope_match,
+		&conf_scope_root,    &conf_scope_listener,	&conf_scope_store,
+		&conf_scope_origin,  &conf_scope_server,	&conf_scope_site,
+		&conf_scope_cache,   &conf_scope_query,		&conf_scope_rule,
+		&conf_scope_match,   &conf_scope_request_edits, &conf_scope_response_edits,
+		&conf_scope_respond, &conf_scope_redirect,
 	};
 	char *text = NULL;
 	size_t bytes = 0;

@@ -33,6 +33,10 @@ static const struct {
 	{ "\"\\x\"", "f:1:2: this is not an escape of JSON\n" },
 	{ "\"\\u00g0\"", "f:1:2: this is not an escape of JSON\n" },
 	{ "\"\\u0000\"", "f:1:2: a string can't hold a NUL\n" },
+	{ "\"\\udEf9\"", "f:1:2: this is half of a character: \\uD800 to \\uDFFF come in pairs\n" },
+	{ "\"\\uD83D\"", "f:1:2: this is half of a character: \\uD800 to \\uDFFF come in pairs\n" },
+	{ "\"\\uD83D\\u0041\"",
+	  "f:1:2: this is half of a character: \\uD800 to \\uDFFF come in pairs\n" },
 	{ "]", "f:1:1: a value is missing here\n" },
 	{ "[[[[[[[[[[[[[[[[[[[[[[[[[", "f:1:25: nested too deep\n" },
 };
@@ -72,7 +76,7 @@ static void takes_comments_and_all_of_json(void **state)
 {
 	const char *text =
 		"// first\n{ /* a \" { */ \"a\": [-0.5e+1, 0, true, false, null, \"\\u00e9/*\"],"
-		" // end\n\"b\": {}, \"c\": []}\n// last";
+		" // end\n\"b\": {}, \"c\": [\"\\uD83D\\ude00\"]}\n// last";
 	struct told t;
 	cJSON *tree;
 

@@ -77,6 +77,16 @@ static void percents_statuses_modes(void **state)
 
 	for (size_t i = 0; i < ARRAY_LEN(statuses); i++)
 		assert_int_equal(conf_value_status(view_str(statuses[i]), &from, &to), -EINVAL);
+	assert_int_equal(conf_value_status_range(VIEW("404-499"), &from, &to), 0);
+	assert_int_equal(from, 404);
+	assert_int_equal(to, 499);
+	assert_int_equal(conf_value_status_range(VIEW("4xx"), &from, &to), 0);
+	assert_int_equal(from, 400);
+	static const char *const ranges[] = { "",	 "400-",    "400-4xx", "4xx-499",
+					      "499-400", "400 499", "400-600" };
+
+	for (size_t i = 0; i < ARRAY_LEN(ranges); i++)
+		assert_int_equal(conf_value_status_range(view_str(ranges[i]), &from, &to), -EINVAL);
 	assert_int_equal(conf_value_mode(VIEW("0660"), &mode), 0);
 	assert_int_equal(mode, 0660);
 	assert_int_equal(conf_value_mode(VIEW("1777"), &mode), -ERANGE);

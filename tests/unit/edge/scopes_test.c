@@ -1,104 +1,156 @@
-/* Which keys a URL can have. */
+/* Which keys a URL can have, and that requests for it have no others. */
 #include "edge/scopes.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
+#include "tests/unit/conf/testing.h"
 
-#include <cmocka.h>
+static struct arena arena;
 
-static struct view glob[] = { { "/a/*", 4 } }, cookie[] = { { "session", 7 } };
-static struct conf_rule rules[2];
-static struct conf_site site = { .name = { "s", 1 }, .cache = { .key_host = true }, .rules = rules };
-
-static struct target target(const char *path, const char *path_only)
+static struct target target(const struct conf *c, const char *path)
 {
-	return (struct target){ .site = &site,
-				.scheme = VIEW("http"),
-				.host = VIEW("a.test"),
-				.authority = VIEW("a.test"),
-				.path = view_str(path),
-				.path_only = view_str(path_only) };
+	struct target t;
+
+	assert_int_equal(target_of(c, VIEW("http"), VIEW("shop.example"), view_str(path), &arena, &t),
+			 0);
+	return t;
 }
 
-static unsigned scopes(const char *path, const char *path_only,
-		       struct cache_scope out[SCOPES_OF_URL_MAX])
+/* The key of a GET for path, with these field lines. */
+static uint64_t key_of(const struct conf *c, const char *path, const char *head)
 {
-	struct target t = target(path, path_only);
-
-	return scopes_of_url(&t, out);
-}
-
-static uint64_t key_with(bool host, bool scheme, bool query_none)
-{
-	struct conf_cache c = { .key_host = host, .key_scheme = scheme, .key_query_none = query_none };
-	struct target t = target("/a/b?c", "/a/b");
+	struct http_field at[8];
+	struct http_fields fields = { .at = at, .capacity = 8 };
+	struct target t = target(c, path);
+	struct conf_request r = {
+		.path = t.path_only, .query = t.query, .host = t.host, .method = METHOD_GET, .fields = &fields
+	};
+	struct conf_cache cache;
+	struct conf_origin *origin;
 	uint8_t primary[16];
+	int rule;
 
-	target_key(&t, &c, primary);
+	assert_int_equal(http_fields_parse(&fields, head, strlen(head)), 0);
+	conf_cache_for(t.site, &r, &cache, &origin, &rule);
+	target_key(&t, &cache, primary);
 	return cache_scope_url(primary).hash;
+}
+
+static bool names(const struct cache_scope *scopes, unsigned count, uint64_t key)
+{
+	for (unsigned i = 0; i < count; i++) {
+		if (scopes[i].hash == key)
+			return true;
+	}
+	return false;
+}
+
+/* How many keys «path» can have by these rules; all that requests have are among them. */
+static unsigned count(const char *rules, const char *path)
+{
+	static const char *const heads[] = { "", "Cookie: session=1\r\n", "X-A: 1\r\n",
+					     "X-A: 1\r\nCookie: session=1\r\n" };
+	struct cache_scope scopes[SCOPES_OF_URL_MAX];
+	char text[2048];
+	unsigned found;
+
+	snprintf(text, sizeof(text), WITH_SITE("'rules': [%s]"), rules);
+	struct conf *c = build(text);
+	struct target t = target(c, path);
+
+	found = scopes_of_url(&t, scopes);
+	for (size_t i = 0; i < ARRAY_LEN(heads); i++)
+		assert_true(names(scopes, found, key_of(c, path, heads[i])));
+	conf_unref(c);
+	return found;
 }
 
 static void without_rules_one(void **state)
 {
-	struct cache_scope out[SCOPES_OF_URL_MAX];
-
 	(void)state;
-	site.rule_count = 0;
-	assert_int_equal(scopes("/a/b?c", "/a/b", out), 1);
-	assert_int_equal(out[0].hash, key_with(true, false, false));
+	assert_int_equal(count("", "/a/b?c"), 1);
 }
 
-static void a_rule_for_the_path_replaces(void **state)
+static void a_rule_for_the_url_replaces(void **state)
 {
-	struct cache_scope out[SCOPES_OF_URL_MAX];
-
 	(void)state;
-	rules[0] = (struct conf_rule){ .match.path = { glob, 1 },
-				       .set = 1u << CONF_RULE_KEY_QUERY,
-				       .cache.key_query_none = true };
-	site.rule_count = 1;
-	assert_int_equal(scopes("/a/b?c", "/a/b", out), 1);
-	assert_int_equal(out[0].hash, key_with(true, false, true));
-	assert_int_equal(scopes("/x?c", "/x", out), 1);
+	assert_int_equal(
+		count("{'match': {'path': '/a/*'}, 'cache': {'key': {'query': 'none'}}}", "/a/b?c"), 1);
+	assert_int_equal(
+		count("{'match': {'path': '/a/*'}, 'cache': {'key': {'query': 'none'}}}", "/x?c"), 1);
+	assert_int_equal(count("{'match': {'query': 'c', 'host': 'shop.*'}, 'cache': {'key': "
+			       "{'host': false}}}",
+			       "/x?c"),
+			 1);
 }
 
-static void a_rule_for_a_cookie_adds(void **state)
+static void a_rule_for_what_the_url_does_not_say_adds(void **state)
 {
-	struct cache_scope out[SCOPES_OF_URL_MAX];
-
 	(void)state;
-	rules[0] = (struct conf_rule){ .match.cookie = { cookie, 1 },
-				       .set = 1u << CONF_RULE_KEY_QUERY,
-				       .cache.key_query_none = true };
-	rules[1] = (struct conf_rule){ .match.path = { glob, 1 },
-				       .set = 1u << CONF_RULE_KEY_HOST | 1u << CONF_RULE_KEY_SCHEME,
-				       .cache.key_scheme = true };
-	site.rule_count = 2;
-	assert_int_equal(scopes("/a/b?c", "/a/b", out), 2);
-	assert_int_equal(out[0].hash, key_with(false, true, false));
-	assert_int_equal(out[1].hash, key_with(false, true, true));
+	assert_int_equal(
+		count("{'match': {'cookie': 'session'}, 'cache': {'key': {'query': 'none'}}},"
+		      "{'match': {'path': '/a/*'}, 'cache': {'key': {'host': false, 'scheme': "
+		      "true}}}",
+		      "/a/b?c"),
+		2);
+	assert_int_equal(
+		count("{'match': {'cookie': 'session'}, 'cache': {'key': {'query': {'only': "
+		      "'a'}}}},"
+		      "{'match': {'header': 'x-a'}, 'cache': {'key': {'query': {'only': 'c', "
+		      "'sort': true}}}},"
+		      "{'match': {'not': {'cookie': '*'}}, 'cache': {'key': {'scheme': true}}}",
+		      "/a/b?c&a"),
+		6);
 }
 
 static void rules_that_leave_the_key_alone_do_not_count(void **state)
 {
-	struct cache_scope out[SCOPES_OF_URL_MAX];
+	(void)state;
+	assert_int_equal(count("{'match': {'cookie': 'session'}, 'cache': {'ttl': 1}}", "/a?b"), 1);
+	assert_int_equal(
+		count("{'match': {'cookie': 'session'}, 'cache': {'key': {'query': 'none'}}}",
+		      "/a"),
+		1);
+}
+
+static void filters_that_leave_the_same_are_one(void **state)
+{
+	(void)state;
+	assert_int_equal(count("{'match': {'cookie': 'session'}, 'cache': {'key': {'query': "
+			       "{'only': 'a'}}}},"
+			       "{'match': {'header': 'x-a'}, 'cache': {'key': {'query': {'except': "
+			       "'utm_*'}}}}",
+			       "/x?a=1"),
+			 1);
+}
+
+static void a_filter_is_in_the_key_and_not_in_the_url(void **state)
+{
+	struct conf *c = build(WITH_CACHE("'key': {'query': {'except': 'utm_*', 'sort': true}}"));
+	struct target t = target(c, "/a?utm_x=1&b=%7e&a=2");
 
 	(void)state;
-	rules[0] = (struct conf_rule){ .set = 1u << CONF_RULE_TTL };
-	site.rule_count = 1;
-	assert_int_equal(scopes("/a/b?c", "/a/b", out), 1);
-	assert_int_equal(out[0].hash, key_with(true, false, false));
+	assert_view(t.path, "/a?utm_x=1&b=~&a=2");
+	assert_view(t.query, "?utm_x=1&b=~&a=2");
+	assert_int_equal(key_of(c, "/a?utm_x=1&b=%7e&a=2", ""), key_of(c, "/a?a=2&b=~", ""));
+	assert_int_equal(key_of(c, "/a?utm_x=1", ""), key_of(c, "/a", ""));
+	assert_int_not_equal(key_of(c, "/a?a=2", ""), key_of(c, "/a", ""));
+	assert_int_not_equal(key_of(c, "/a?", ""), key_of(c, "/a", ""));
+	conf_unref(c);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(without_rules_one),
-		cmocka_unit_test(a_rule_for_the_path_replaces),
-		cmocka_unit_test(a_rule_for_a_cookie_adds),
+		cmocka_unit_test(a_rule_for_the_url_replaces),
+		cmocka_unit_test(a_rule_for_what_the_url_does_not_say_adds),
 		cmocka_unit_test(rules_that_leave_the_key_alone_do_not_count),
+		cmocka_unit_test(filters_that_leave_the_same_are_one),
+		cmocka_unit_test(a_filter_is_in_the_key_and_not_in_the_url),
 	};
+	int failed;
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	arena_init(&arena, 1 << 20);
+	failed = cmocka_run_group_tests(tests, NULL, NULL);
+	arena_fini(&arena);
+	return failed;
 }

@@ -218,6 +218,9 @@ static void test_glob(void **state)
 		if (uri_glob(view_str(cases[i].pattern), view_str(cases[i].text)) != cases[i].matches)
 			fail_msg("%s on %s", cases[i].pattern, cases[i].text);
 	}
+	assert_true(uri_glob_nocase(VIEW("X-*-ID"), VIEW("x-request-id")));
+	assert_true(uri_glob_nocase(VIEW("text/*"), VIEW("Text/HTML")));
+	assert_false(uri_glob_nocase(VIEW("a[b"), VIEW("a{b")));
 }
 
 int main(void)

@@ -149,11 +149,16 @@ static enum step_result body_ended(struct transfer *t)
 	return ends(t, COMPLETE);
 }
 
+static enum step_result give_up(struct transfer *t)
+{
+	cache_fill_abort(t->fill);
+	return ends(t, BROKEN);
+}
+
 static enum step_result broke_off(struct transfer *t)
 {
 	stats_add(&t->stats->origin_errors, 1);
-	cache_fill_abort(t->fill);
-	return ends(t, BROKEN);
+	return give_up(t);
 }
 
 /* A full or failing disk is the operator's business: told once a minute. */
@@ -172,10 +177,8 @@ static void tell_refusal(struct worker *w, int error)
 static enum step_result hand_over(struct transfer *t, int error)
 {
 	tell_refusal(t->w, error);
-	if (list_empty(&t->followers)) {
-		cache_fill_abort(t->fill);
-		return ends(t, BROKEN);
-	}
+	if (list_empty(&t->followers))
+		return give_up(t);
 	t->state = HANDOVER;
 	fetch_pause(t->fetch);
 	wake_followers(t);
@@ -214,8 +217,8 @@ static int keep_rest(struct transfer *t, int error)
 	struct pipe *other = pipe_take(&w->pipes);
 
 	if (other == NULL) {
-		if (pipe_drop(&w->pipes, w->fill_pipe) != 0)
-			w->fill_pipe->held_bytes = 0;
+		/* What stayed in it would go into another object. */
+		CHECK(pipe_drop(&w->pipes, w->fill_pipe) == 0);
 		return -ENOTRECOVERABLE;
 	}
 	t->rest = w->fill_pipe;
@@ -263,7 +266,7 @@ static int64_t pump(struct transfer *t, size_t room, enum step_result *out)
 		return 0;
 	}
 	if (n < 0)
-		*out = n == -ENOTRECOVERABLE ? broke_off(t) : hand_over(t, (int)n);
+		*out = n == -ENOTRECOVERABLE ? give_up(t) : hand_over(t, (int)n);
 	else if (n == 0)
 		*out = STEP_PARK;
 	else
@@ -287,10 +290,10 @@ static enum step_result step_pump(struct machine *m)
 	uint64_t before = cache_fill_ready(t->fill);
 	enum step_result r = STEP_YIELD;
 
-	if (list_empty(&t->followers) && t->abandon)
-		return broke_off(t);
 	if (t->state == HANDOVER)
 		return t->fetch == NULL ? ends(t, BROKEN) : hand_over(t, -EAGAIN);
+	if (list_empty(&t->followers) && t->abandon)
+		return give_up(t);
 	while (cache_fill_ready(t->fill) - before < PUMP_BYTES) {
 		int64_t room = room_left(t);
 

@@ -40,18 +40,17 @@ static int address_of(struct view member, struct sock_addr *out)
 	return sock_addr_parse(member, out); /* some proxies write the port, too */
 }
 
-/* One field line, from its right end. True: *at is the client; false: all members are proxies. */
-static bool walk(const struct conf *c, struct view line, struct sock_addr *at, bool *bad)
+/* One field line, from its right end. True: *at is the client, or the last proxy that wrote an address; false: all members are
+ * proxies. */
+static bool walk(const struct conf *c, struct view line, struct sock_addr *at)
 {
 	struct view member;
 
 	while (last_member(&line, &member)) {
 		struct sock_addr a;
 
-		if (address_of(member, &a) != 0) {
-			*bad = true;
+		if (address_of(member, &a) != 0)
 			return true;
-		}
 		*at = a;
 		if (!client_peer_trusted(c, &a))
 			return true;
@@ -62,17 +61,13 @@ static bool walk(const struct conf *c, struct view line, struct sock_addr *at, b
 void client_address(const struct conf *c, const struct sock_addr *peer, const struct http_fields *f,
 		    struct sock_addr *out)
 {
-	struct sock_addr at = *peer;
-	bool bad = false;
-
 	*out = *peer;
 	if (!http_fields_has(f, FIELD_X_FORWARDED_FOR) || !client_peer_trusted(c, peer))
 		return;
 	for (int i = f->count - 1; i >= 0; i--) {
 		const struct http_field *field = &f->at[i];
 
-		if (field->id == FIELD_X_FORWARDED_FOR && !field->dropped && walk(c, field->value, &at, &bad))
+		if (field->id == FIELD_X_FORWARDED_FOR && !field->dropped && walk(c, field->value, out))
 			break;
 	}
-	*out = at;
 }

@@ -238,21 +238,23 @@ class Soak:
     def client(self, seed):
         rng = random.Random(seed)
         names, weights = zip(*self.DEEDS)
-        c, age, alive = None, 0, 0
+        c, age, alive, before = None, 0, 0, None
         while not self.stop.is_set():
             begun, deed = time.monotonic(), rng.choices(names, weights)[0]
             try:
                 if c is None:
                     c, age, alive = Connection(self.node.address, 20), 0, begun
                 age += 1
-                if self.one_deed(deed, c, rng) or rng.random() < 0.05:
+                gone = self.one_deed(deed, c, rng)
+                if gone or c.closing or rng.random() < 0.05:
                     c.close()
                     c = None
+                before = deed
                 if deed != "nothing":
                     alive = time.monotonic()
             except OSError as e:  # refused, reset, ended, or late
                 # Its worker may have died since it was last heard of.
-                self.failures.broken(min(begun, alive), f"a client's connection in deed {age}, {deed}, begun {begun:.3f}, last heard {alive:.3f}: {e!r}")
+                self.failures.broken(min(begun, alive), f"a client's connection in deed {age}, {deed} after {before}, begun {begun:.3f}, last heard {alive:.3f}: {e!r}")
                 c.close() if c else None
                 c = None
                 self.stop.wait(0.05)

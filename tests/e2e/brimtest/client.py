@@ -59,6 +59,7 @@ class Connection:
             self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.buffer = bytearray()
         self.ended = False
+        self.closing = False  # the last answer said that no other will follow
 
     def __enter__(self):
         return self
@@ -126,6 +127,7 @@ class Connection:
             r = Response(version, int(code), reason, self._fields())
             if r.status >= 200 or r.status == 101:
                 r.informational = informational
+                self.closing = "close" in (r.get("Connection") or "").lower()
                 return r
             informational.append(r)
 
@@ -231,6 +233,7 @@ class SlowConnection(Connection):
         self.sock.connect((host, int(port)))
         self.buffer = bytearray()
         self.ended = False
+        self.closing = False
 
 
 def fetch(address, target="/", method="GET", headers=None, body=None, host="a.test", timeout=15, into=None):

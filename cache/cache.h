@@ -158,6 +158,8 @@ struct cache_scope {
 };
 struct cache_scope cache_scope_url(const uint8_t primary[16]);
 struct cache_scope cache_scope_host(uint64_t site_hash, struct view host);
+/* A cache group (RFC 9875) of an origin ("http://host:port"): kept and probed like a tag, in a name space of its own. */
+struct cache_scope cache_scope_group(uint64_t site_hash, struct view origin, struct view group);
 struct cache_scope cache_scope_site(uint64_t site_hash);
 struct cache_scope cache_scope_all(void);
 

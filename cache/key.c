@@ -54,6 +54,16 @@ struct cache_scope cache_scope_host(uint64_t site_hash, struct view host)
 				     .site_hash = site_hash };
 }
 
+struct cache_scope cache_scope_group(uint64_t site_hash, struct view origin, struct view group)
+{
+	const struct view parts[] = { VIEW("group"), view_of((const char *)&site_hash, sizeof(site_hash)), origin,
+				      group };
+
+	return (struct cache_scope){ .kind = CACHE_SCOPE_TAG,
+				     .hash = hash_sha256_64(parts, ARRAY_LEN(parts)),
+				     .site_hash = site_hash };
+}
+
 struct cache_scope cache_scope_site(uint64_t site_hash)
 {
 	return (struct cache_scope){ .kind = CACHE_SCOPE_SITE, .hash = site_hash, .site_hash = site_hash };

@@ -29,6 +29,7 @@ enum forward_reason {
 
 struct transfer;
 struct answer_parts;
+struct invalidation;
 
 struct request {
 	uint32_t magic;
@@ -65,7 +66,8 @@ struct request {
 	struct cache_claim *claim;
 	struct cache_wait wait;
 	struct cache_purge_ask purge;
-	uint16_t retries; /* of asking for a purge */
+	struct invalidation *invalidation; /* what an answer makes unusable; NULL: nothing yet */
+	uint16_t retries;		   /* of asking for a purge */
 
 	/* What the origin says. */
 	enum forward_reason why;
@@ -135,6 +137,8 @@ void request_begin_background(struct request *r);
 enum step_result request_serve_object(struct request *r, enum stats_result result, uint16_t forward_status);
 /* The origin's answer as it is, not stored. */
 enum step_result request_relay_answer(struct request *r);
+/* A cache group of the target's origin, as a scope. */
+struct cache_scope request_group(struct request *r, struct view group);
 /* Must the answer with this status wait for the invalidation of what is stored? */
 bool request_invalidates(const struct request *r, uint16_t status);
 /* r->answer describes the whole of r->object: makes it a part, or several, or 416, where Range asks for it. */

@@ -7,17 +7,21 @@
  *   relay   what isn't stored: socket → pipe → client; the pipe is held only while it holds bytes
  */
 #include <errno.h>
+#include <stdlib.h>
 
 #include "edge/answer.h"
 #include "edge/forward.h"
+#include "edge/http/cache_groups.h"
 #include "edge/http/field.h"
 #include "edge/request.h"
+#include "edge/text.h"
 #include "edge/transfer.h"
 
 enum {
 	RELAY_BYTES = 1 << 20,	 /* a turn's share */
 	COPY_BYTES = 16 << 10,	 /* at a time, where no pipe is to be had */
 	PASS_MS = 120 * 1000,	 /* how long «uncacheable» is remembered */
+	TAGS_MAX = 128,
 	PASS_ERROR_MS = 1000,	 /* the same of an error */
 };
 
@@ -243,6 +247,44 @@ struct to_store {
 	struct view head;
 };
 
+struct cache_scope request_group(struct request *r, struct view group)
+{
+	struct text origin = text_new(&r->arena, r->target.scheme.n + r->target.authority.n + 3);
+
+	text_put(&origin, r->target.scheme);
+	text_put(&origin, VIEW("://"));
+	text_put(&origin, r->target.authority);
+	return cache_scope_group(r->target.site->name_hash, text_view(&origin), group);
+}
+
+static int compare_tags(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+/* The groups that the answer puts itself into (RFC 9875 §2); those beyond TAGS_MAX are left out, as it allows. */
+static void put_groups(struct request *r, const struct http_response *rs, struct cache_meta *m)
+{
+	uint64_t tags[TAGS_MAX], *kept;
+	struct sf_cursor at;
+	struct view group;
+	uint16_t count = 0;
+
+	if (http_groups(&rs->fields, FIELD_CACHE_GROUPS, &at) != 0)
+		return;
+	while (count < TAGS_MAX && http_groups_next(&at, &group))
+		tags[count++] = request_group(r, group).hash;
+	kept = arena_alloc(&r->arena, count * sizeof(*kept));
+	if (count == 0 || kept == NULL)
+		return;
+	qsort(tags, count, sizeof(*tags), compare_tags);
+	memcpy(kept, tags, count * sizeof(*kept));
+	m->tags = kept;
+	m->tag_count = count;
+}
+
 /* STORE_YES: *s says what and under which key. */
 static enum store_reason may_store(struct request *r, const struct http_request *rq, const struct http_response *rs,
 				   struct to_store *s)
@@ -264,6 +306,7 @@ static enum store_reason may_store(struct request *r, const struct http_request 
 	s->meta.site_hash = cache_scope_site(r->target.site->name_hash).hash;
 	s->meta.host_hash = cache_scope_host(r->target.site->name_hash, r->target.host).hash;
 	s->meta.url = target_url(&r->target, &r->arena);
+	put_groups(r, rs, &s->meta);
 	return STORE_YES;
 }
 

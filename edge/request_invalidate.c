@@ -1,24 +1,28 @@
 /*
  * Invalidation (RFC 9111 §4.4): a non-error answer to an unsafe method makes what is stored of its target unusable, and of
- * the same-origin URIs in its Location and Content-Location. Before the answer leaves, so that a client that has it never
- * sees the old state. It is a hard purge of those URLs; clocks move only where something is stored or being fetched.
+ * the same-origin URIs in its Location and Content-Location, and of the groups in its Cache-Group-Invalidation (RFC 9875
+ * §3). Before the answer leaves, so that a client that has it never sees the old state. It is a hard purge of those
+ * scopes; of URLs only where something is stored or being fetched.
  */
 #include <errno.h>
 
+#include "edge/http/cache_groups.h"
 #include "edge/http/uri.h"
 #include "edge/request.h"
 #include "edge/scopes.h"
 #include "edge/text.h"
 
 enum {
-	SCOPES_MAX = 8, /* of one mailbox */
+	ASK_MAX = 8,	/* scopes of one mailbox */
+	GROUPS_MAX = 128,
+	SCOPES_MAX = 3 * SCOPES_OF_URL_MAX + GROUPS_MAX,
 	RETRY_MS = 5,	/* all mailboxes are in use, or the keeper is being replaced */
 	RETRIES_MAX = 200,
 };
 
-struct named {
+struct invalidation {
 	struct cache_scope scopes[SCOPES_MAX];
-	unsigned count;
+	unsigned count, done;
 };
 
 bool request_invalidates(const struct request *r, uint16_t status)
@@ -26,7 +30,7 @@ bool request_invalidates(const struct request *r, uint16_t status)
 	return r->w->cache != NULL && !http_method_safe(r->rq->method) && status >= 200 && status < 400;
 }
 
-static void add(struct request *r, const struct target *t, struct named *n)
+static void add(struct request *r, const struct target *t, struct invalidation *n)
 {
 	struct cache_scope scopes[SCOPES_OF_URL_MAX];
 	uint8_t primary[16];
@@ -71,7 +75,7 @@ static struct view own_path(struct request *r, struct view reference)
 	return reference.p[0] == '/' ? reference : merged(r, reference);
 }
 
-static void add_reference(struct request *r, const struct http_response *rs, enum http_field_id id, struct named *n)
+static void add_reference(struct request *r, const struct http_response *rs, enum http_field_id id, struct invalidation *n)
 {
 	const struct http_field *f = http_fields_first(&rs->fields, id);
 	struct view path;
@@ -85,40 +89,64 @@ static void add_reference(struct request *r, const struct http_response *rs, enu
 	add(r, &t, n);
 }
 
-/* *out names what is to go; false: nothing that is stored. */
-static bool names_anything(struct request *r, struct named *out)
+static void add_groups(struct request *r, const struct http_response *rs, struct invalidation *n)
+{
+	struct sf_cursor at;
+	struct view group;
+
+	if (http_groups(&rs->fields, FIELD_CACHE_GROUP_INVALIDATION, &at) != 0)
+		return;
+	while (n->count < SCOPES_MAX && http_groups_next(&at, &group))
+		n->scopes[n->count++] = request_group(r, group);
+}
+
+static struct invalidation *named(struct request *r)
 {
 	const struct http_response *rs = fetch_response(r->fetch);
+	struct invalidation *n = arena_zalloc(&r->arena, sizeof(*n));
 
-	add(r, &r->target, out);
-	add_reference(r, rs, FIELD_LOCATION, out);
-	add_reference(r, rs, FIELD_CONTENT_LOCATION, out);
-	return out->count > 0;
+	if (n == NULL)
+		return NULL;
+	add(r, &r->target, n);
+	add_reference(r, rs, FIELD_LOCATION, n);
+	add_reference(r, rs, FIELD_CONTENT_LOCATION, n);
+	add_groups(r, rs, n);
+	return n;
+}
+
+static enum step_result not_invalidated(struct request *r)
+{
+	r->error = "not_invalidated";
+	return request_relay_answer(r);
 }
 
 enum step_result request_step_invalidate(struct machine *m)
 {
 	struct request *r = request_of(m);
-	struct named n = { .count = 0 };
+	struct invalidation *n;
 	uint64_t sequence;
+	unsigned ask;
 
 	machine_no_deadline(m);
-	if (!names_anything(r, &n) && r->purge.slot == 0)
+	if (r->invalidation == NULL)
+		r->invalidation = named(r);
+	n = r->invalidation;
+	if (n == NULL)
+		return not_invalidated(r);
+	if (n->done == n->count)
 		return request_relay_answer(r);
-	if (n.count == 0)
-		n.count = 1; /* asked already: what is asked now isn't looked at */
-	switch (cache_purge_ask(r->w->cache, &r->purge, n.scopes, n.count, false, &m->ready, &sequence)) {
+	ask = n->count - n->done < ASK_MAX ? n->count - n->done : ASK_MAX;
+	switch (cache_purge_ask(r->w->cache, &r->purge, n->scopes + n->done, ask, false, &m->ready, &sequence)) {
 	case 0:
-		return request_relay_answer(r);
+		n->done += ask;
+		return STEP_NEXT;
 	case -EINPROGRESS:
 		return STEP_PARK;
 	case -EAGAIN:
-		if (r->retries++ < RETRIES_MAX) {
-			machine_deadline(m, RETRY_MS);
-			return STEP_PARK;
-		}
-		break;
+		if (r->retries++ == RETRIES_MAX)
+			break;
+		machine_deadline(m, RETRY_MS);
+		return STEP_PARK;
 	}
-	r->error = "not_invalidated";
-	return request_relay_answer(r);
+	return not_invalidated(r);
 }

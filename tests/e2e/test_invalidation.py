@@ -1,6 +1,8 @@
 """An unsafe method's success makes what it changed unusable, before its own answer is out."""
 import pytest
 
+from brimtest import Gate
+
 FRESH = {"Cache-Control": "max-age=3600"}
 
 
@@ -47,7 +49,6 @@ def test_references_elsewhere_stay(origin, node):
 
 
 def test_a_fill_that_began_before_is_not_kept(origin, node):
-    from brimtest import Gate
     gate = Gate()
 
     @origin.route("/a")
@@ -67,3 +68,31 @@ def test_a_fill_that_began_before_is_not_kept(origin, node):
         gate.open()
         assert c.response().body == b"old"
     assert node.get("/a").body == b"new"
+
+
+def test_cache_groups(origin, node):
+    origin.page("/1", b"one", {**FRESH, "Cache-Groups": '"a", "b"'})
+    origin.page("/2", b"two", {**FRESH, "Cache-Groups": '"b";x=1'})
+    origin.page("/3", b"three", {**FRESH, "Cache-Groups": '"A"'})
+    origin.page("/4", b"four", {**FRESH, "Cache-Groups": "a"})  # no string: no group
+    for host in ("a.test", "b.a.test"):
+        for target in "1234":
+            node.get("/" + target, host=host)
+            assert node.get("/" + target, host=host).hit
+    for invalidation, method, gone in (('"a"', "GET", ""), ('"x"', "POST", ""), ('"a"', "POST", "1"), ('"b"', "POST", "12")):
+        origin.page("/do", b"done", {"Cache-Group-Invalidation": invalidation})
+        node.request(method, "/do")
+        for target in "1234":
+            assert node.get("/" + target).hit == (target not in gone), (invalidation, method, target)
+            assert node.get("/" + target, host="b.a.test").hit
+    node.restart()
+    assert node.get("/1").hit and node.get("/1").get("Cache-Groups") == '"a", "b"'
+
+
+def test_many_groups_at_once(origin, node):
+    for i in range(20):
+        origin.page(f"/{i}", b"x", {**FRESH, "Cache-Groups": f'"g{i}"'})
+        node.get(f"/{i}")
+    origin.page("/do", b"done", {"Cache-Group-Invalidation": ", ".join(f'"g{i}"' for i in range(20))})
+    node.request("POST", "/do")
+    assert not any(node.get(f"/{i}").hit for i in range(20))

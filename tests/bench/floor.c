@@ -21,6 +21,7 @@
 #include <string.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { PIPE_BYTES = 1 << 20, HEAD_MAX = 4096 };
@@ -208,6 +209,14 @@ static void serve(const struct way *way, int client, const char *origin_port)
 	}
 }
 
+/* Waited for, so that their CPU time counts as this process's children's. */
+static void reap(int number)
+{
+	(void)number;
+	while (waitpid(-1, NULL, WNOHANG) > 0) {
+	}
+}
+
 static void accept_all(const struct way *way, const char *port, const char *origin_port)
 {
 	struct sockaddr_in at = loopback(port);
@@ -228,8 +237,7 @@ static void accept_all(const struct way *way, const char *port, const char *orig
 
 int main(int argc, char **argv)
 {
-	/* Children are not waited for. */
-	signal(SIGCHLD, SIG_IGN);
+	signal(SIGCHLD, reap);
 	signal(SIGPIPE, SIG_IGN);
 	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
 		if (argc < 4 || strcmp(argv[1], ways[i].name) != 0)

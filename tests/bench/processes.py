@@ -65,27 +65,28 @@ class Group:
                 time.sleep(0.02)
 
 
+def stat_of(pid):
+    """The fields of /proc/PID/stat from the state on, or None."""
+    try:
+        with open(f"/proc/{pid}/stat") as f:
+            return f.read().rpartition(")")[2].split()
+    except OSError:
+        return None
+
+
 def session_pids(session):
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            fields = open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if int(fields[3]) == session and fields[0] != "Z":
+        fields = stat_of(pid)
+        if fields and int(fields[3]) == session and fields[0] != "Z":
             found.append(int(pid))
     return found
 
 
 def run_seconds(pid):
-    """Of all threads of a process that are alive, in nanoseconds by the scheduler."""
-    total = 0
-    try:
-        for thread in os.listdir(f"/proc/{pid}/task"):
-            total += int(open(f"/proc/{pid}/task/{thread}/schedstat").read().split()[0])
-    except OSError:
-        pass
-    return total / 1e9
+    """User and system time of a process, its threads, and those of its children that it has waited for."""
+    fields = stat_of(pid)
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK") if fields else 0.0
 
 
 def place(core, group):

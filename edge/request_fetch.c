@@ -449,8 +449,9 @@ static enum step_result head_came(struct request *r)
 		return request_serve_object(r, STATS_STALE, 0);
 	if (request_invalidates(r, rs->status))
 		return request_goto(r, REQUEST_INVALIDATE);
-	if (r->rq->method == METHOD_HEAD && r->claim != NULL && same_representation(rs, r->object))
-		return validated(r);
+	/* The object may have gone since the claim was taken for it. */
+	if (r->rq->method == METHOD_HEAD && r->claim != NULL && r->object != NULL && same_representation(rs, r->object))
+		return may_validate(r, &out) ? validated(r) : out;
 	if (r->claim == NULL || r->rq->method == METHOD_HEAD)
 		return request_relay_answer(r);
 	r->store_reason = may_store(r, r->rq, rs, &s);

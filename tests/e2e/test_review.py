@@ -460,6 +460,18 @@ def test_an_object_that_lost_a_chunk_is_fetched_anew(origin, make_node, lost):
     assert origin.count("/a") == 2
 
 
+def test_a_head_that_validates_keeps_the_origins_connection(origin, make_node, clock):
+    node = make_node(origin, workers=1)
+    origin.page("/a", b"hello", {"Cache-Control": "max-age=60", "ETag": '"1"'})
+    until_hit(node, "/a")
+    for n in range(3):
+        clock.advance(70)
+        r = node.request("HEAD", "/a")
+        assert r.status == 200 and not r.hit
+        until_hit(node, "/a")
+    assert origin.connections == 1 and origin.count("/a", "GET") == 1
+
+
 def test_a_purge_while_a_revalidation_is_under_way_is_final(origin, node, clock):
     gate = Gate()
 

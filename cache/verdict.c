@@ -3,7 +3,9 @@
  *
  * Three questions, asked in this order over an object's life: may this request be answered from the
  * cache (verdict_request), may this answer be stored (verdict_store), may the stored one be used now
- * (verdict_use, verdict_stale_if_error). Each is a pure function; its tests are tables, a row a rule.
+ * (verdict_use.c). Each is a pure function; its tests are tables, a row a rule. Which field of an answer
+ * counts, and what of it is kept back, is in verdict_control.c; what the guard against cache deception
+ * looks at, in verdict_guard.c.
  *
  * A lifetime comes from the origin (s-maxage, max-age, Expires), from a rule's «ttl», or it is Brim's
  * own decision (statuses, heuristic, default_ttl). The last kind is careful: whatever might be personal
@@ -16,6 +18,9 @@
 #include "cache/verdict.h"
 
 #include "cache/cache.h"
+#include "cache/verdict_control.h"
+#include "cache/verdict_guard.h"
+#include "cache/verdict_use.h"
 
 #include <errno.h>
 
@@ -27,7 +32,7 @@ enum request_verdict verdict_request(const struct http_request *r, const struct 
 {
 	if (r->method != METHOD_GET && r->method != METHOD_HEAD)
 		return REQUEST_METHOD;
-	if (conf->bypass)
+	if (conf->bypass || view_starts(r->path, VIEW("/.well-known/acme-challenge/")))
 		return REQUEST_BYPASS;
 	if (r->framing == FRAMING_CHUNKED || (r->framing == FRAMING_LENGTH && r->length > 0))
 		return REQUEST_BODY;
@@ -42,9 +47,11 @@ enum request_verdict verdict_request(const struct http_request *r, const struct 
 /* A response as the site lets us see it: what it ignores is absent. */
 struct answer {
 	const struct http_response *rs;
-	struct http_cache_control cc;
+	struct verdict_control control;
 	struct wall date, received;
-	bool expires; /* there is an Expires that counts */
+	int64_t age_ms;	     /* what Age says */
+	bool age_unreadable; /* and whether it can be told */
+	bool expires;	     /* there is an Expires that counts */
 };
 
 enum lifetime_source {
@@ -60,6 +67,8 @@ enum lifetime_source {
 struct lifetime {
 	int64_t ms;
 	enum lifetime_source source;
+	bool by_age; /* 0, since Age can't be read */
+	const char *clamp;
 };
 
 static enum store_reason never_stored(const struct http_request *rq, uint16_t status,
@@ -99,8 +108,8 @@ enum store_reason verdict_store(const struct http_request *rq, const struct http
 	return reason;
 }
 
-const char *verdict_lifetime_source(const struct http_request *rq, const struct http_response *rs,
-				    const struct exchange_times *t, const struct conf_cache *conf)
+void verdict_lifetime(const struct http_response *rs, const struct exchange_times *t,
+		      const struct conf_cache *conf, struct verdict_lifetime *out)
 {
 	static const char *const names[] = {
 		[BY_RULE] = "rule",	      [BY_S_MAXAGE] = "s-maxage",
@@ -110,9 +119,24 @@ const char *verdict_lifetime_source(const struct http_request *rq, const struct 
 	};
 	struct answer a;
 
-	(void)rq;
 	read_answer(rs, t, conf, &a);
-	return names[lifetime_of(&a, conf).source];
+	struct lifetime life = lifetime_of(&a, conf);
+	*out = (struct verdict_lifetime){
+		.ms = life.ms,
+		.source = life.by_age ? "Age" : names[life.source],
+		.field = a.control.field,
+		.clamp = life.clamp,
+	};
+}
+
+const char *verdict_lifetime_source(const struct http_request *rq, const struct http_response *rs,
+				    const struct exchange_times *t, const struct conf_cache *conf)
+{
+	struct verdict_lifetime life;
+
+	(void)rq;
+	verdict_lifetime(rs, t, conf, &life);
+	return life.source;
 }
 
 const char *store_reason_text(enum store_reason r)
@@ -132,6 +156,7 @@ const char *store_reason_text(enum store_reason r)
 		[STORE_BYPASS] = "bypass",
 		[STORE_NO_CACHE] = "no-cache",
 		[STORE_VARY_TOO_LONG] = "vary-too-long",
+		[STORE_DECEPTION] = "content-type",
 	};
 	CHECK((size_t)r < ARRAY_LEN(texts));
 	return texts[r];
@@ -165,17 +190,41 @@ static bool first_date(const struct http_fields *f, enum http_field_id id, struc
 	return false;
 }
 
+/*
+ * RFC 9111 §5.1 has one number here, wants the first member of a list, and what is no number ignored. Ignored, it
+ * would make an answer of unknown age fresh; we take it for stale (§4.2.1 encourages that for freshness information
+ * that is invalid), and so a number that is said twice, on two lines or in one. False: it can't be told.
+ */
+static bool read_age(const struct http_fields *f, int64_t *out_ms)
+{
+	const struct http_field *line = http_fields_first(f, FIELD_AGE);
+	struct view rest, first, member;
+	int64_t seconds;
+
+	*out_ms = 0;
+	if (line == NULL)
+		return true;
+	rest = line->value;
+	if (http_fields_next(f, line) != NULL || !http_list_next(&rest, &first) ||
+	    http_delta_seconds(first, &seconds) != 0)
+		return false;
+	while (http_list_next(&rest, &member))
+		if (view_eq(member, first))
+			return false;
+	*out_ms = seconds * 1000;
+	return true;
+}
+
 static void read_answer(const struct http_response *rs, const struct exchange_times *t,
 			const struct conf_cache *conf, struct answer *out)
 {
-	static const struct http_fields none;
-
 	out->rs = rs;
 	out->received = out->date = t->response_received;
 	first_date(&rs->fields, FIELD_DATE, &out->date);
-	http_cache_control(conf->ignore_cache_control ? &none : &rs->fields, FIELD_CACHE_CONTROL,
-			   &out->cc);
-	out->expires = !conf->ignore_expires && http_fields_has(&rs->fields, FIELD_EXPIRES);
+	verdict_control_read(rs, conf, &out->control);
+	out->expires = !conf->ignore_expires && !out->control.targeted &&
+		       http_fields_has(&rs->fields, FIELD_EXPIRES);
+	out->age_unreadable = !read_age(&rs->fields, &out->age_ms);
 }
 
 /* RFC 9110 §15: those whose caching rules we know, for must-understand (RFC 9111 §5.2.2.3). */
@@ -188,7 +237,7 @@ static bool status_understood(uint16_t s)
 static enum store_reason forbidden_by_directive(const struct http_request *rq,
 						const struct answer *a, const struct conf_cache *conf)
 {
-	const struct http_cache_control *cc = &a->cc;
+	const struct http_cache_control *cc = &a->control.cc;
 
 	if (cc->flags & CC_MUST_UNDERSTAND) {
 		if (!status_understood(a->rs->status))
@@ -202,8 +251,7 @@ static enum store_reason forbidden_by_directive(const struct http_request *rq,
 		if (asked.flags & CC_NO_STORE)
 			return STORE_NO_STORE;
 	}
-	/* private="x" allows the rest to be shared; RFC 9111 §5.2.2.7 lets us be stricter. */
-	return cc->flags & (CC_PRIVATE | CC_PRIVATE_FIELDS) ? STORE_PRIVATE : STORE_YES;
+	return cc->flags & CC_PRIVATE ? STORE_PRIVATE : STORE_YES;
 }
 
 static enum store_reason forbidden_by_vary(const struct http_response *rs)
@@ -233,8 +281,8 @@ static enum store_reason forbidden(const struct http_request *rq, const struct a
 	if (reason != STORE_YES)
 		return reason;
 	/* RFC 9111 §3.5 */
-	if (http_fields_has(&rq->fields, FIELD_AUTHORIZATION) && a->cc.s_maxage_ms < 0 &&
-	    !(a->cc.flags & (CC_PUBLIC | CC_MUST_REVALIDATE)))
+	if (http_fields_has(&rq->fields, FIELD_AUTHORIZATION) && a->control.cc.s_maxage_ms < 0 &&
+	    !(a->control.cc.flags & (CC_PUBLIC | CC_MUST_REVALIDATE)))
 		return STORE_AUTHORIZATION;
 	if (sets_cookie(a->rs, conf) && conf->set_cookie == CONF_SET_COOKIE_PASS)
 		return STORE_SET_COOKIE;
@@ -284,31 +332,48 @@ static int64_t heuristic_ms(const struct answer *a)
 
 static struct lifetime lifetime_unclamped(const struct answer *a, const struct conf_cache *conf)
 {
+	const struct http_cache_control *cc = &a->control.cc;
+
 	if (conf->rule_ttl_ms >= 0)
-		return (struct lifetime){ conf->rule_ttl_ms, BY_RULE };
-	if (a->cc.s_maxage_ms >= 0)
-		return (struct lifetime){ a->cc.s_maxage_ms, BY_S_MAXAGE };
-	if (a->cc.max_age_ms >= 0)
-		return (struct lifetime){ a->cc.max_age_ms, BY_MAX_AGE };
+		return (struct lifetime){ .ms = conf->rule_ttl_ms, .source = BY_RULE };
+	if (cc->s_maxage_ms >= 0)
+		return (struct lifetime){ .ms = cc->s_maxage_ms, .source = BY_S_MAXAGE };
+	if (cc->max_age_ms >= 0)
+		return (struct lifetime){ .ms = cc->max_age_ms, .source = BY_MAX_AGE };
 	if (a->expires)
-		return (struct lifetime){ expires_ms(a), BY_EXPIRES };
+		return (struct lifetime){ .ms = expires_ms(a), .source = BY_EXPIRES };
 	const struct conf_status_ttl *entry = status_entry(conf, a->rs->status);
 	if (entry != NULL)
-		return (struct lifetime){ entry->ttl_ms, BY_STATUSES };
+		return (struct lifetime){ .ms = entry->ttl_ms, .source = BY_STATUSES };
 	int64_t heuristic = conf->heuristic ? heuristic_ms(a) : 0;
 	if (heuristic > 0)
-		return (struct lifetime){ heuristic, BY_HEURISTIC };
-	return (struct lifetime){ conf->default_ttl_ms, BY_DEFAULT };
+		return (struct lifetime){ .ms = heuristic, .source = BY_HEURISTIC };
+	return (struct lifetime){ .ms = conf->default_ttl_ms, .source = BY_DEFAULT };
+}
+
+/* A lifetime that is counted from when the answer was made; the operator's are not. */
+static bool needs_age(enum lifetime_source source)
+{
+	return source == BY_S_MAXAGE || source == BY_MAX_AGE || source == BY_EXPIRES ||
+	       source == BY_HEURISTIC;
 }
 
 static struct lifetime lifetime_of(const struct answer *a, const struct conf_cache *conf)
 {
 	struct lifetime life = lifetime_unclamped(a, conf);
 
-	if (life.ms < conf->min_ttl_ms)
+	if (a->age_unreadable && needs_age(life.source)) {
+		life.ms = 0;
+		life.by_age = true;
+	}
+	if (life.ms < conf->min_ttl_ms) {
 		life.ms = conf->min_ttl_ms;
-	if (life.ms > conf->max_ttl_ms)
+		life.clamp = "min_ttl";
+	}
+	if (life.ms > conf->max_ttl_ms) {
 		life.ms = conf->max_ttl_ms;
+		life.clamp = "max_ttl";
+	}
 	return life;
 }
 
@@ -318,28 +383,63 @@ static bool status_provoked(uint16_t s)
 	return s == 400 || s == 405 || s == 413 || s == 414 || s == 431 || s == 501;
 }
 
-/* RFC 9110 §15.1, without those that can be provoked and without 206. */
-static bool status_heuristic(uint16_t s)
+/* RFC 9110 §15.1, but for 206; those that can be provoked (405, 414 and 501 of them) only where the site asks for them. */
+static bool status_heuristic(uint16_t s, const struct conf_cache *conf)
 {
+	if (s == 405 || s == 414 || s == 501)
+		return conf->heuristic_all;
 	return s == 200 || s == 203 || s == 204 || s == 300 || s == 301 || s == 308 || s == 404 ||
 	       s == 410;
 }
 
-/* RFC 9111 §3: without an explicit lifetime only some statuses may be stored. */
-static bool status_storable(const struct answer *a, enum lifetime_source source)
+/* The origin gave a lifetime, be it 0. */
+static bool lifetime_given(const struct answer *a)
 {
-	if (a->cc.s_maxage_ms >= 0 || a->cc.max_age_ms >= 0 || a->expires)
+	return a->control.cc.s_maxage_ms >= 0 || a->control.cc.max_age_ms >= 0 || a->expires;
+}
+
+/* RFC 9111 §3: without an explicit lifetime only some statuses may be stored. */
+static bool status_storable(const struct answer *a, enum lifetime_source source,
+			    const struct conf_cache *conf)
+{
+	uint16_t s = a->rs->status;
+
+	if (lifetime_given(a) || (source == BY_HEURISTIC && status_heuristic(s, conf)))
 		return true;
-	if (status_provoked(a->rs->status))
+	if (status_provoked(s))
 		return false;
-	return source == BY_STATUSES || (a->cc.flags & CC_PUBLIC) || status_heuristic(a->rs->status);
+	return source == BY_STATUSES || (a->control.cc.flags & CC_PUBLIC) || status_heuristic(s, conf);
+}
+
+/* The origin means it to be kept, whatever a rule makes of its lifetime. */
+static bool origin_says_cacheable(const struct answer *a)
+{
+	const struct http_cache_control *cc = &a->control.cc;
+
+	if (cc->flags & CC_PUBLIC)
+		return true;
+	if (cc->s_maxage_ms >= 0)
+		return cc->s_maxage_ms > 0;
+	if (cc->max_age_ms >= 0)
+		return cc->max_age_ms > 0;
+	return a->expires && expires_ms(a) > 0;
+}
+
+/* Errors and redirections have bodies of their own kind, whatever was asked for. */
+static bool deceptive(const struct http_request *rq, const struct answer *a,
+		      const struct conf_cache *conf)
+{
+	return conf->deception_guard && a->rs->status >= 200 && a->rs->status <= 299 &&
+	       !origin_says_cacheable(a) && verdict_guard_contradicts(rq->path, &a->rs->fields);
 }
 
 static enum store_reason refused_by_caution(const struct http_request *rq, const struct answer *a,
 					    const struct conf_cache *conf, enum lifetime_source source)
 {
-	if (!status_storable(a, source))
+	if (!status_storable(a, source, conf))
 		return STORE_STATUS;
+	if (deceptive(rq, a, conf))
+		return STORE_DECEPTION;
 	if (source < BY_STATUSES)
 		return STORE_YES;
 	if (http_fields_has(&rq->fields, FIELD_AUTHORIZATION))
@@ -347,23 +447,6 @@ static enum store_reason refused_by_caution(const struct http_request *rq, const
 	if (http_fields_has(&rq->fields, FIELD_COOKIE))
 		return STORE_COOKIE_REQUEST;
 	return sets_cookie(a->rs, conf) ? STORE_SET_COOKIE : STORE_YES;
-}
-
-/* RFC 9111 §5.1: of a list the first member; what is no number is ignored. */
-static int64_t age_value_ms(const struct http_fields *f)
-{
-	int64_t seconds;
-
-	if (!http_fields_has(f, FIELD_AGE))
-		return 0;
-	for (const struct http_field *at = http_fields_first(f, FIELD_AGE); at != NULL;
-	     at = http_fields_next(f, at)) {
-		struct view rest = at->value, member;
-		while (http_list_next(&rest, &member))
-			if (http_delta_seconds(member, &seconds) == 0)
-				return seconds * 1000;
-	}
-	return 0;
 }
 
 static int64_t at_least_0(int64_t ms)
@@ -375,7 +458,7 @@ static int64_t at_least_0(int64_t ms)
 static int64_t corrected_initial_age_ms(const struct answer *a, const struct exchange_times *t)
 {
 	int64_t delay = at_least_0(t->response_received.ms - t->request_sent.ms);
-	int64_t corrected = age_value_ms(&a->rs->fields) + delay;
+	int64_t corrected = a->age_ms + delay;
 	int64_t apparent = at_least_0(t->response_received.ms - a->date.ms);
 
 	return corrected > apparent ? corrected : apparent;
@@ -385,8 +468,7 @@ static uint32_t directive_flags(const struct http_cache_control *cc, enum lifeti
 {
 	uint32_t flags = 0;
 
-	/* no-cache="x" covers a field only; RFC 9111 §5.2.2.4 lets us be stricter. */
-	if (cc->flags & (CC_NO_CACHE | CC_NO_CACHE_FIELDS))
+	if (cc->flags & CC_NO_CACHE)
 		flags |= META_NO_CACHE;
 	/* RFC 9111 §5.2.2.10: s-maxage, where it is what counts, implies proxy-revalidate. */
 	if ((cc->flags & (CC_MUST_REVALIDATE | CC_PROXY_REVALIDATE)) || source == BY_S_MAXAGE)
@@ -430,26 +512,14 @@ static void fill_meta(const struct answer *a, const struct exchange_times *t,
 {
 	*out = (struct cache_meta){
 		.status = a->rs->status,
-		.flags = directive_flags(&a->cc, life->source),
+		.flags = directive_flags(&a->control.cc, life->source),
 		.received = t->response_received,
 		.initial_age_ms = corrected_initial_age_ms(a, t),
 		.lifetime_ms = life->ms,
-		.stale_while_revalidate_s = whole_seconds(a->cc.stale_while_revalidate_ms),
-		.stale_if_error_s = whole_seconds(a->cc.stale_if_error_ms),
+		.stale_while_revalidate_s = whole_seconds(a->control.cc.stale_while_revalidate_ms),
+		.stale_if_error_s = whole_seconds(a->control.cc.stale_if_error_ms),
 	};
 	fill_validators(&a->rs->fields, out);
-}
-
-/* Windows in which a stale response may be served: the origin's, else the site's. */
-static int64_t swr_ms(const struct cache_meta *m, const struct conf_cache *conf)
-{
-	return m->flags & META_SWR_GIVEN ? m->stale_while_revalidate_s * INT64_C(1000)
-					 : conf->stale_while_revalidate_ms;
-}
-
-static int64_t sie_ms(const struct cache_meta *m, const struct conf_cache *conf)
-{
-	return m->flags & META_SIE_GIVEN ? m->stale_if_error_s * INT64_C(1000) : conf->stale_if_error_ms;
 }
 
 /* Could it ever serve a request: as it is, validated, or stale? */
@@ -461,126 +531,8 @@ static enum store_reason useless(const struct cache_meta *m, const struct conf_c
 		return STORE_NO_CACHE;
 	if (m->lifetime_ms > m->initial_age_ms)
 		return STORE_YES;
-	if (!(m->flags & META_MUST_REVALIDATE) && (swr_ms(m, conf) > 0 || sie_ms(m, conf) > 0))
+	if (!(m->flags & META_MUST_REVALIDATE) &&
+	    (verdict_swr_ms(m, conf) > 0 || verdict_sie_ms(m, conf) > 0))
 		return STORE_YES;
 	return STORE_NO_LIFETIME;
-}
-
-/* --- using -------------------------------------------------------------------------------- */
-
-static bool client_wants_validation(const struct http_request *rq, const struct cache_meta *m,
-				    const struct use_times *t, int64_t ttl_ms);
-static bool client_takes_stale(const struct http_request *rq, int64_t stale_ms);
-
-void verdict_age(const struct cache_meta *m, struct wall now, struct use_times *out)
-{
-	/* A wall clock that was set back doesn't make it younger than it came. */
-	out->age_ms = m->initial_age_ms + at_least_0(now.ms - m->received.ms);
-	out->ttl_ms = m->lifetime_ms - out->age_ms;
-}
-
-enum use_verdict verdict_use(const struct http_request *rq, const struct cache_meta *m,
-			     const struct use_times *t, bool soft_purged, const struct conf_cache *conf)
-{
-	enum use_verdict validate = m->flags & META_HAS_VALIDATOR ? USE_REVALIDATE : USE_MISS;
-	int64_t ttl_ms = soft_purged && t->ttl_ms > 0 ? 0 : t->ttl_ms;
-
-	if (m->flags & META_NO_CACHE)
-		return validate;
-	if (conf->honour_request_directives && client_wants_validation(rq, m, t, ttl_ms))
-		return validate;
-	if (ttl_ms > 0)
-		return USE_FRESH;
-	if (m->flags & META_MUST_REVALIDATE)
-		return validate;
-	int64_t swr = swr_ms(m, conf);
-	if ((swr > 0 && -ttl_ms <= swr) || client_takes_stale(rq, -ttl_ms))
-		return USE_STALE_WHILE_REVALIDATE;
-	return validate;
-}
-
-bool verdict_stale_if_error(const struct http_request *rq, const struct cache_meta *m,
-			    const struct use_times *t, const struct conf_cache *conf)
-{
-	int64_t stale_ms = at_least_0(-t->ttl_ms);
-	int64_t window_ms = sie_ms(m, conf);
-
-	if (m->flags & (META_NO_CACHE | META_MUST_REVALIDATE))
-		return false;
-	if (window_ms > 0 && stale_ms <= window_ms)
-		return true;
-	return client_takes_stale(rq, stale_ms);
-}
-
-static bool client_directives(const struct http_request *rq, struct http_cache_control *out)
-{
-	if (!http_fields_has(&rq->fields, FIELD_CACHE_CONTROL))
-		return false;
-	http_cache_control(&rq->fields, FIELD_CACHE_CONTROL, out);
-	return true;
-}
-
-static bool takes_stale(const struct http_cache_control *cc, int64_t stale_ms)
-{
-	return (cc->flags & CC_MAX_STALE_ANY) ||
-	       (cc->max_stale_ms >= 0 && stale_ms <= cc->max_stale_ms);
-}
-
-/* RFC 9111 §5.2.1: no-cache, min-fresh, max-age; §5.4: Pragma where there is no Cache-Control. */
-static bool client_wants_validation(const struct http_request *rq, const struct cache_meta *m,
-				    const struct use_times *t, int64_t ttl_ms)
-{
-	struct http_cache_control cc;
-
-	if (!client_directives(rq, &cc))
-		return http_fields_has(&rq->fields, FIELD_PRAGMA) &&
-		       http_list_has(&rq->fields, FIELD_PRAGMA, VIEW("no-cache"));
-	if (cc.flags & CC_NO_CACHE)
-		return true;
-	if (cc.min_fresh_ms >= 0 && ttl_ms < cc.min_fresh_ms)
-		return true;
-	if (cc.max_age_ms < 0)
-		return false;
-	if (ttl_ms <= 0 && !takes_stale(&cc, -ttl_ms))
-		return true;
-	/* RFC 8246 §2: a reload's max-age=0 is no wish to validate what never changes. */
-	return t->age_ms > cc.max_age_ms && !((m->flags & META_IMMUTABLE) && ttl_ms > 0);
-}
-
-static bool client_takes_stale(const struct http_request *rq, int64_t stale_ms)
-{
-	struct http_cache_control cc;
-
-	return client_directives(rq, &cc) && takes_stale(&cc, stale_ms);
-}
-
-/* --- conditional requests ----------------------------------------------------------------- */
-
-static bool modified_since(const struct http_fields *f, struct view last_modified)
-{
-	const struct http_field *since = http_fields_first(f, FIELD_IF_MODIFIED_SINCE);
-	struct wall have, asked;
-
-	/* RFC 9110 §13.1.3: no date, or more than one: as if it weren't there. */
-	if (since == NULL || http_fields_next(f, since) != NULL ||
-	    http_date_parse(since->value, &asked) < 0)
-		return true;
-	return http_date_parse(last_modified, &have) < 0 || have.ms > asked.ms;
-}
-
-bool verdict_not_modified(const struct http_request *rq, uint16_t status, struct view etag,
-			  struct view last_modified)
-{
-	const struct http_fields *f = &rq->fields;
-
-	/* RFC 9110 §13.2.1: only where the answer would be a success; §13.1.3: GET and HEAD. */
-	if (status < 200 || status > 299 || (rq->method != METHOD_GET && rq->method != METHOD_HEAD))
-		return false;
-	if (http_fields_has(f, FIELD_IF_NONE_MATCH)) {
-		struct http_etag tag;
-		if (http_etag_parse(etag, &tag) < 0)
-			tag = (struct http_etag){ VIEW(""), false }; /* "*" names it all the same */
-		return http_etag_listed(f, FIELD_IF_NONE_MATCH, &tag, true);
-	}
-	return http_fields_has(f, FIELD_IF_MODIFIED_SINCE) && !modified_since(f, last_modified);
 }

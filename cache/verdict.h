@@ -14,9 +14,10 @@ enum {
 	META_NO_CACHE = 1 << 0,	       /* validate before each use (no-cache) */
 	META_MUST_REVALIDATE = 1 << 1, /* never stale (must-revalidate, proxy-revalidate, s-maxage) */
 	META_ETAG_STRONG = 1 << 2,
-	META_HAS_VALIDATOR = 1 << 3,   /* ETag or Last-Modified: can be revalidated */
-	META_BY_RULE = 1 << 4,	       /* a rule's or default lifetime rather than the origin's */
-	META_SWR_GIVEN = 1 << 5, META_SIE_GIVEN = 1 << 6, /* by the origin */
+	META_HAS_VALIDATOR = 1 << 3, /* ETag or Last-Modified: can be revalidated */
+	META_BY_RULE = 1 << 4,	     /* a rule's or default lifetime rather than the origin's */
+	META_SWR_GIVEN = 1 << 5,
+	META_SIE_GIVEN = 1 << 6, /* by the origin */
 	META_IMMUTABLE = 1 << 7, /* RFC 8246: a reload doesn't validate it while fresh */
 };
 struct cache_meta {
@@ -28,13 +29,15 @@ struct cache_meta {
 	int64_t lifetime_ms;
 	uint32_t stale_while_revalidate_s, stale_if_error_s;
 	uint64_t site_hash, host_hash; /* purge scopes' hashes: cache_scope_site, cache_scope_host */
-	struct view url;	/* "http://host/path?query", for people and the admin API */
+	struct view url;	       /* "http://host/path?query", for people and the admin API */
 	struct view etag, last_modified; /* as received, or empty */
-	const uint64_t *tags;	/* scope hashes, sorted; NULL: none */
+	const uint64_t *tags;		 /* scope hashes, sorted; NULL: none */
 	uint16_t tag_count;
 };
 
 /* --- may this request be answered from the cache at all? --------------------------------------- */
+
+/* ACME's challenges (RFC 8555 §8.3) are a matter between the origin and one certificate authority: bypassed. */
 
 enum request_verdict {
 	REQUEST_LOOKUP, /* GET, HEAD: look it up */
@@ -48,9 +51,21 @@ enum request_verdict verdict_request(const struct http_request *r, const struct 
 /* --- may this response be stored? ------------------------------------------------------------ */
 
 enum store_reason {
-	STORE_YES, STORE_NO_STORE, STORE_PRIVATE, STORE_AUTHORIZATION, STORE_STATUS, STORE_NO_LIFETIME,
-	STORE_SET_COOKIE, STORE_COOKIE_REQUEST, STORE_VARY_STAR, STORE_PARTIAL, STORE_METHOD, STORE_BYPASS,
-	STORE_NO_CACHE /* and no validator to make it useful */, STORE_VARY_TOO_LONG,
+	STORE_YES,
+	STORE_NO_STORE,
+	STORE_PRIVATE,
+	STORE_AUTHORIZATION,
+	STORE_STATUS,
+	STORE_NO_LIFETIME,
+	STORE_SET_COOKIE,
+	STORE_COOKIE_REQUEST,
+	STORE_VARY_STAR,
+	STORE_PARTIAL,
+	STORE_METHOD,
+	STORE_BYPASS,
+	STORE_NO_CACHE /* and no validator to make it useful */,
+	STORE_VARY_TOO_LONG,
+	STORE_DECEPTION, /* a page where the URL's extension promises a file, and only Brim would store it */
 };
 const char *store_reason_text(enum store_reason r); /* "no-store", "private", … for Cache-Status detail */
 
@@ -62,11 +77,37 @@ struct exchange_times {
  * A response that must be validated before each use (no-cache, lifetime 0) is stored if it has a validator.
  * Set-Cookie: where the site doesn't say «store», the storing code removes the field from what is stored.
  */
-enum store_reason verdict_store(const struct http_request *rq, const struct http_response *rs, const struct exchange_times *t,
-				const struct conf_cache *conf, struct cache_meta *out);
-/* Which directive or rule gave the lifetime: "s-maxage", "max-age", "Expires", "rule", "statuses", "heuristic", "default_ttl". */
-const char *verdict_lifetime_source(const struct http_request *rq, const struct http_response *rs, const struct exchange_times *t,
-				    const struct conf_cache *conf);
+enum store_reason verdict_store(const struct http_request *rq, const struct http_response *rs,
+				const struct exchange_times *t, const struct conf_cache *conf,
+				struct cache_meta *out);
+
+/* Who gave the lifetime, for people. */
+struct verdict_lifetime {
+	int64_t ms;
+	const char *source; /* "s-maxage", "max-age", "Expires", "rule", "statuses", "heuristic", "default_ttl"; "Age": it can't
+			     * be read, and so the answer is stale from the start */
+	struct view field; /* whose directives count: "Cache-Control", a targeted field's name; empty: nobody's */
+	const char *clamp; /* "min_ttl", "max_ttl": what it was changed by; or NULL */
+};
+void verdict_lifetime(const struct http_response *rs, const struct exchange_times *t,
+		      const struct conf_cache *conf, struct verdict_lifetime *out);
+/* The source alone. */
+const char *verdict_lifetime_source(const struct http_request *rq, const struct http_response *rs,
+				    const struct exchange_times *t, const struct conf_cache *conf);
+
+/*
+ * Fields of an answer that may be stored without them alone: those that no-cache="…" or private="…" list (RFC 9111 §5.2.2.4,
+ * §5.2.2.7). They go to the client whose request brought them, and into no stored head. Where a list names a field without which
+ * the rest can't be used, the directive counts as if it listed nothing.
+ */
+struct verdict_withheld {
+	const struct http_response *rs;
+	struct view targeted; /* the targeted field whose lists count; empty: Cache-Control's */
+	uint32_t flags;	      /* 0: nothing is withheld */
+};
+void verdict_withheld_fields(const struct http_response *rs, const struct conf_cache *conf,
+			     struct verdict_withheld *out);
+bool verdict_field_withheld(const struct verdict_withheld *w, struct view name);
 
 /* --- may a stored response be used now? -------------------------------------------------------- */
 
@@ -74,34 +115,72 @@ enum use_verdict {
 	USE_FRESH,
 	USE_STALE_WHILE_REVALIDATE, /* serve it, revalidate behind */
 	USE_REVALIDATE,		    /* ask the origin first */
-	USE_MISS,		    /* can't be validated: fetch anew (the old one is still good for stale-if-error) */
+	USE_MISS, /* can't be validated: fetch anew (the old one is still good for stale-if-error) */
 };
 struct use_times {
-	int64_t age_ms;		/* current_age, RFC 9111 §4.2.3 */
-	int64_t ttl_ms;		/* lifetime minus age: negative when stale */
+	int64_t age_ms; /* current_age, RFC 9111 §4.2.3 */
+	int64_t ttl_ms; /* lifetime minus age: negative when stale */
 };
 void verdict_age(const struct cache_meta *m, struct wall now, struct use_times *out);
 /* soft_purged: counts as stale since now. request: for max-stale, only-if-cached, and with honour_request_directives all others. */
-enum use_verdict verdict_use(const struct http_request *rq, const struct cache_meta *m, const struct use_times *t, bool soft_purged,
+enum use_verdict verdict_use(const struct http_request *rq, const struct cache_meta *m,
+			     const struct use_times *t, bool soft_purged,
 			     const struct conf_cache *conf);
+/* Which directive or rule made verdict_use say so, for people: "fresh", "no-cache", "the request's max-age" … */
+const char *verdict_use_reason(const struct http_request *rq, const struct cache_meta *m,
+			       const struct use_times *t, bool soft_purged,
+			       const struct conf_cache *conf);
 /* May it be served although the origin failed (connect, timeout, 5xx)? */
-bool verdict_stale_if_error(const struct http_request *rq, const struct cache_meta *m, const struct use_times *t,
-			    const struct conf_cache *conf);
+bool verdict_stale_if_error(const struct http_request *rq, const struct cache_meta *m,
+			    const struct use_times *t, const struct conf_cache *conf);
 
-/* --- conditional requests of clients -------------------------------------------------------------- */
+/* --- what the origin says of a stored response ----------------------------------------------------- */
 
-/* If-None-Match (weak comparison), else If-Modified-Since (RFC 9110 §13.2.2). True: answer 304 (412 isn't for a cache). */
-bool verdict_not_modified(const struct http_request *rq, uint16_t status, struct view etag, struct view last_modified);
+/* Is a 304 about this stored response (RFC 9111 §4.3.4)? No, if it names another entity tag, or, without a tag, another
+ * Last-Modified: then it answers a condition of the client's own, and may update nothing. */
+bool verdict_validates(const struct cache_meta *m, const struct http_response *rs);
+
+/* What a 200 to HEAD means for a stored GET (RFC 9111 §4.3.5): it updates it as a 304 does, or shows that it is out of date. */
+enum head_verdict { HEAD_TELLS_NOTHING, HEAD_UPDATES, HEAD_OUTDATES };
+enum head_verdict verdict_head(const struct cache_meta *m, uint64_t body_bytes,
+			       const struct http_response *rs);
+
+/* --- what clients are told ---------------------------------------------------------------------- */
+
+/* If-None-Match (weak comparison), else If-Modified-Since (RFC 9110 §13.2.2). True: answer 304 (412 isn't for a cache). Where Date
+ * is at hand, http_preconditions knows more: If-Modified-Since for what has no Last-Modified. */
+bool verdict_not_modified(const struct http_request *rq, uint16_t status, struct view etag,
+			  struct view last_modified);
+
+/* The Cache-Control for clients where the site has a client_ttl: returns its length; Age and Expires are then left out. 0: the
+ * origin's fields stay, since it forbids (no-store, no-cache, private), or since this is an error. rs: as it came, or as stored. */
+enum { VERDICT_CLIENT_CONTROL_MAX = 128 };
+size_t verdict_client_control(const struct http_response *rs, const struct conf_cache *conf,
+			      char out[VERDICT_CLIENT_CONTROL_MAX]);
 
 /* --- Vary --------------------------------------------------------------------------------------- */
 
 /* The rule of a response: lower-case names, sorted, without duplicates, separated by one comma, in out (CACHE_VARY_MAX bytes).
  * 0: none or written (*out_bytes may be 0); -ENOENT: "*"; -E2BIG: too long. */
-int verdict_vary_rule(const struct http_response *rs, char *out, size_t capacity, size_t *out_bytes) NODISCARD;
-/* The normalised value of a request field for Vary: all lines joined by ", "; into out (capacity bytes, at least
- * VERDICT_VARY_VALUE_MIN). Returns its length: 0 where the field is absent; a value that is empty is one space; one that is too
+int verdict_vary_rule(const struct http_response *rs, char *out, size_t capacity, size_t *out_bytes)
+	NODISCARD;
+/* The normalised value of a request field for Vary: all lines joined by ",", without blanks that mean nothing; into out (capacity
+ * bytes, at least VERDICT_VARY_VALUE_MIN). Returns its length: 0 where the field is absent; a value that is empty is one space; one that is too
  * long is replaced by a hash, marked so that no value can equal it. */
 enum { VERDICT_VARY_VALUE_MIN = 64 };
 size_t verdict_vary_value(const struct http_request *rq, struct view name, char *out, size_t capacity);
+
+/*
+ * Where the site reduces Accept-Encoding or Accept-Language to what an origin can tell apart ("normalise"), the origin must be told what is
+ * keyed, or a variant would be stored under what nobody asked for. REDUCED: name's value is the *out_bytes (at most capacity) in out;
+ * REDUCED_AWAY: as if the request didn't have it; else it is as it came.
+ */
+enum verdict_reduction { REDUCED_NOT, REDUCED, REDUCED_AWAY };
+enum verdict_reduction verdict_reduce(const struct http_request *rq, struct view name,
+				      const struct conf_cache *conf, char *out, size_t capacity,
+				      size_t *out_bytes);
+/* verdict_vary_value of what the origin is told. */
+size_t verdict_reduced_value(const struct http_request *rq, struct view name,
+			     const struct conf_cache *conf, char *out, size_t capacity);
 
 #endif

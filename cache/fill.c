@@ -279,9 +279,9 @@ static int create_chunk(struct cache_fill *f, struct file_name *name, int *out_f
 	return 0;
 }
 
-/* Draws the next chunk's bytes, tells the claim, makes the file. -ENOSPC: there is no room yet (unless forced: what has
- * arrived must go somewhere, and the keeper evicts for it afterwards). */
-static int next_chunk(struct cache_fill *f, bool forced)
+/* Draws the next chunk's bytes, tells the claim, makes the file. Without room, too: what has arrived must go somewhere,
+ * and the keeper evicts for it afterwards. */
+static int next_chunk(struct cache_fill *f)
 {
 	uint64_t bytes = next_chunk_bytes(f);
 	struct file_name name = { .kind = FILE_CHUNK,
@@ -291,8 +291,7 @@ static int next_chunk(struct cache_fill *f, bool forced)
 	struct file **place = &f->chunks[f->chunk_count % HELD_CHUNKS];
 	int fd, e;
 
-	if (!has_room(f->cache, f->store, bytes) && !forced)
-		return -ENOSPC;
+	(void)has_room(f->cache, f->store, bytes);
 	/* Written down before it is done: a death in between gives back what was not taken, at most once. Release: the
 	 * keeper that sees the chunk in the claim sees the bytes. */
 	atomic_fetch_add_explicit(&f->shared->drawn_bytes, bytes, memory_order_relaxed);
@@ -345,7 +344,7 @@ static int append_chunks(struct cache_fill *f, const char *p, size_t n)
 {
 	while (n > 0) {
 		size_t part;
-		int e = f->room_bytes == 0 ? next_chunk(f, true) : 0;
+		int e = f->room_bytes == 0 ? next_chunk(f) : 0;
 
 		if (e < 0)
 			return e;
@@ -474,7 +473,7 @@ static int64_t splice_on(struct cache_fill *f, int pipe_fd, size_t n)
 	int e = f->mode == MODE_STAGED ? leave_stage(f) : 0;
 
 	if (e == 0 && f->mode == MODE_CHUNKS && f->room_bytes == 0)
-		e = next_chunk(f, true);
+		e = next_chunk(f);
 	if (e < 0)
 		return e;
 	switch (f->mode) {
@@ -546,13 +545,14 @@ int64_t cache_fill_room(struct cache_fill *f, struct ready *wake)
 	if (unsynced > limit || f->cache->storing_stopped ||
 	    !shared_store_in_service(f->cache->shared, store_number(f)))
 		return count_refused(f, -EAGAIN);
+	/* The next chunk is made by its first byte: perhaps there is none. */
 	if (f->mode == MODE_CHUNKS && room > 0 && f->room_bytes == 0) {
-		e = next_chunk(f, false);
-		if (e < 0)
-			return e == -ENOSPC ? slowed(f, wake, e) : count_refused(f, e);
-	}
-	if (f->mode == MODE_CHUNKS)
+		room = (int64_t)next_chunk_bytes(f);
+		if (!has_room(f->cache, f->store, (uint64_t)room))
+			return slowed(f, wake, -ENOSPC);
+	} else if (f->mode == MODE_CHUNKS) {
 		room = (int64_t)f->room_bytes;
+	}
 	if (unsynced > limit / 2) {
 		if (!f->granted)
 			return slowed(f, wake, -EAGAIN);

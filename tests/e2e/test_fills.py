@@ -96,6 +96,13 @@ def test_bytes_of_a_slow_origin_reach_the_client_as_they_come(origin, node, fram
 
 # --- sizes
 
+
+def chunk_files(node):
+    """{name: bytes} of all chunk files."""
+    return {name: os.path.getsize(os.path.join(at, name))
+            for at, _, names in os.walk(os.path.join(node.store, "chunks")) for name in names}
+
+
 BORDERS = [0, 1, 16 * KIB, 64 * KIB, CHUNK, 3 * CHUNK]
 SIZES = sorted({n + d for n in BORDERS for d in (-1, 0, 1) if n + d >= 0}) + [10 * MIB]
 
@@ -111,6 +118,7 @@ def test_every_size_comes_back_byte_for_byte(origin, node, framing, piece):
         assert r.complete and r.body == body and r.cache == "fwd=uri-miss; stored", target
     for target, body in bodies.items():
         assert until_hit(node, target, body).get("Content-Length") == str(len(body))
+    assert all(chunk_files(node).values()), "an empty file was left behind a body that ends with a chunk"
     node.restart()
     for target, body in bodies.items():
         r = node.get(target)

@@ -226,22 +226,37 @@ static enum conf_likely ask(const struct conf_rule *rule, size_t i, const struct
 	return both;
 }
 
-void conf_request_rules(const struct conf_site *s, const struct conf_request *r,
-			struct conf_cache *out_cache, struct conf_ruling *out)
+static void try_rules(const struct conf_site *s, const struct conf_request *r,
+		      struct conf_cache *cache, struct conf_ruling *out)
 {
-	*out_cache = s->cache;
-	*out = (struct conf_ruling){ .origin = s->origin, .rule = -1, .odd_path = r->odd_path };
 	for (size_t i = 0; i < s->rule_count; i++) {
 		const struct conf_rule *rule = &s->rules[i];
 
 		if (ask(rule, i, r, out) != CONF_YES)
 			continue;
-		apply(rule, r->odd_path, out_cache, &out->rule);
+		apply(rule, r->odd_path, cache, &out->rule);
 		if (rule->origin != NULL)
 			out->origin = rule->origin;
 		if (rule->respond != NULL)
 			out->respond = rule->respond;
 	}
+}
+
+/* Without rules nobody looks at the bits. */
+void conf_request_rules(const struct conf_site *s, const struct conf_request *r,
+			struct conf_cache *out_cache, struct conf_ruling *out)
+{
+	*out_cache = s->cache;
+	out->origin = s->origin;
+	out->respond = NULL;
+	out->rule = -1;
+	out->odd_path = r->odd_path;
+	if (s->rule_count == 0)
+		return;
+	memset(out->asked, 0, sizeof(out->asked));
+	memset(out->barred, 0, sizeof(out->barred));
+	memset(out->answered, 0, sizeof(out->answered));
+	try_rules(s, r, out_cache, out);
 }
 
 void conf_cache_for(const struct conf_site *s, const struct conf_request *r, struct conf_cache *out,

@@ -51,6 +51,7 @@ struct connection {
 	uint64_t chunk_left; /* of the chunk whose size line was sent or is pending */
 	bool blocked;	     /* the socket was full; a write event is awaited */
 	bool corked;	     /* the kernel was promised more: it may keep back what it has */
+	int untaken_bytes;   /* in the socket when that was last looked at; INT_MAX: before the last send */
 
 	bool keep_alive, aborted, request_over, draining;
 	uint64_t served, drained_bytes; /* drained: read and thrown away while lingering */

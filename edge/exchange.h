@@ -37,6 +37,9 @@ struct exchange_ops {
 	int64_t (*send_memory)(struct exchange *x, const void *p, size_t n, bool last);
 	int64_t (*send_file)(struct exchange *x, int fd, uint64_t offset, size_t n, bool last);
 	int64_t (*send_pipe)(struct exchange *x, int pipe_fd, size_t n, bool last);
+	/* Has the client taken anything since this was last asked, or since something was sent? A socket that is full tells of room
+	 * only when a third of it is free, which a slow client needs minutes for. */
+	bool (*taking)(struct exchange *x);
 	/* The answer is whole (trailers: lines, only where the coding has them). 0; -EAGAIN; else gone. */
 	int (*finish)(struct exchange *x, struct view trailers);
 	/* The answer is broken: the client must notice. */

@@ -6,10 +6,13 @@
  * HTTP/1.1, each as large as the bytes that are there; on HTTP/1.0 the close ends it.
  */
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/sockios.h>
 #include <netinet/tcp.h>
+#include <sys/ioctl.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
-#include <fcntl.h>
 
 #include "edge/connection.h"
 #include "edge/reason.h"
@@ -284,6 +287,7 @@ static size_t dequeue(struct connection *c, size_t n)
 static void note_sent(struct connection *c, size_t payload)
 {
 	c->x.sent_head = true;
+	c->untaken_bytes = INT_MAX;
 	if (c->x.first_byte_us == 0)
 		c->x.first_byte_us = clock_mono_us();
 	c->x.sent_bytes += payload;
@@ -439,6 +443,14 @@ static int64_t h1_send_pipe(struct exchange *x, int pipe_fd, size_t n, bool last
 	return sent;
 }
 
+static bool h1_taking(struct exchange *x)
+{
+	struct connection *c = of(x);
+	int before = c->untaken_bytes;
+
+	return ioctl(c->fd, SIOCOUTQ, &c->untaken_bytes) == 0 && c->untaken_bytes < before;
+}
+
 /* The last chunk, with trailers. Queued once: chunked is then false. */
 static void queue_last_chunk(struct connection *c, struct view trailers)
 {
@@ -472,9 +484,14 @@ static int h1_finish(struct exchange *x, struct view trailers)
 	return 0;
 }
 
+/* Of one that takes nothing any more the kernel would keep what it has for a quarter of an hour. */
 static void h1_abort(struct exchange *x)
 {
-	of(x)->aborted = true;
+	struct connection *c = of(x);
+
+	c->aborted = true;
+	if (c->blocked)
+		reset_on_close(c, true);
 }
 
 static void h1_done(struct exchange *x)
@@ -494,6 +511,7 @@ const struct exchange_ops h1_ops = {
 	.send_memory = h1_send_memory,
 	.send_file = h1_send_file,
 	.send_pipe = h1_send_pipe,
+	.taking = h1_taking,
 	.finish = h1_finish,
 	.abort = h1_abort,
 	.done = h1_done,

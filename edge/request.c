@@ -191,6 +191,12 @@ static int64_t void_pipe(struct exchange *x, int pipe_fd, size_t n, bool last)
 	return -ECONNRESET;
 }
 
+static bool void_taking(struct exchange *x)
+{
+	(void)x;
+	return true;
+}
+
 static int void_finish(struct exchange *x, struct view trailers)
 {
 	(void)x;
@@ -216,6 +222,7 @@ static const struct exchange_ops void_ops = {
 	.send_memory = void_memory,
 	.send_file = void_file,
 	.send_pipe = void_pipe,
+	.taking = void_taking,
 	.finish = void_finish,
 	.abort = void_abort,
 	.done = void_done,
@@ -463,6 +470,16 @@ enum step_result request_wait_client(struct request *r)
 	return STEP_PARK;
 }
 
+bool request_client_stuck(struct request *r)
+{
+	if (!r->m.timed_out)
+		return false;
+	if (!r->x->ops->taking(r->x))
+		return true;
+	machine_deadline(&r->m, r->conf->limits.send_timeout_ms);
+	return false;
+}
+
 enum step_result request_broken(struct request *r)
 {
 	r->x->ops->abort(r->x);
@@ -478,7 +495,7 @@ static enum step_result step_send(struct machine *m)
 	struct request *r = request_of(m);
 	int64_t n;
 
-	if (m->timed_out)
+	if (request_client_stuck(r))
 		return request_broken(r);
 	while (r->offset < r->body.n) {
 		n = r->x->ops->send_memory(r->x, r->body.p + r->offset, r->body.n - r->offset, true);
@@ -497,7 +514,7 @@ static enum step_result step_finish(struct machine *m)
 	struct request *r = request_of(m);
 	int e;
 
-	if (m->timed_out)
+	if (request_client_stuck(r))
 		return request_broken(r);
 	e = r->x->ops->finish(r->x, r->fetch != NULL ? fetch_trailers(r->fetch) : (struct view){ 0 });
 	if (e == -EAGAIN)

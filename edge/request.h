@@ -129,8 +129,10 @@ enum step_result request_error(struct request *r, uint16_t status, const char *p
 enum step_result request_answer(struct request *r, uint16_t status, struct view own, struct view body);
 /* The client is gone or the answer can't go on. */
 enum step_result request_broken(struct request *r);
-/* Wait until the client takes more, at most send_timeout. */
+/* Wait until the client takes more; request_client_stuck then says whether to go on waiting. */
 enum step_result request_wait_client(struct request *r);
+/* Has it taken nothing for send_timeout? (Looked at once in that time: it may be nearly twice as long.) */
+bool request_client_stuck(struct request *r);
 /* Revalidates behind a stale answer, or fetches anew what is lost (of->lost_id). Best effort. */
 void request_begin_background(struct request *r);
 /* Serves r->object from its beginning, or answers 304. forward_status: what the origin said when it validated, or 0. */

@@ -344,7 +344,7 @@ enum step_result request_step_deliver(struct machine *m)
 	struct cache_object *o = r->object;
 	uint64_t share = 0;
 
-	if (m->timed_out || r->x->gone)
+	if (r->x->gone || request_client_stuck(r))
 		return request_broken(r);
 	while (share < DELIVER_BYTES) {
 		struct cache_span span;

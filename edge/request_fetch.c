@@ -634,7 +634,7 @@ enum step_result request_step_relay(struct machine *m)
 	uint64_t before = r->x->sent_bytes;
 	enum step_result out;
 
-	if (m->timed_out || r->x->gone)
+	if (r->x->gone || request_client_stuck(r))
 		return request_broken(r);
 	out = relay(r, before + RELAY_BYTES);
 	stats_add(&stats_site(r->w->stats, r->target.site->slot)->origin_bytes, r->x->sent_bytes - before);

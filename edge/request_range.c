@@ -155,7 +155,7 @@ enum step_result request_step_parts(struct machine *m)
 	struct request *r = request_of(m);
 	struct answer_parts *p = r->parts;
 
-	if (m->timed_out || r->x->gone)
+	if (r->x->gone || request_client_stuck(r))
 		return request_broken(r);
 	if (p->head_bytes == 0)
 		p->head_bytes = http_part_head(&p->multipart, p->next, p->head, sizeof(p->head));

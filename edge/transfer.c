@@ -383,7 +383,7 @@ enum step_result request_step_follow(struct machine *m)
 	struct request *r = request_of(m);
 	uint64_t share = 0;
 
-	if (m->timed_out || r->x->gone)
+	if (r->x->gone || request_client_stuck(r))
 		return request_broken(r);
 	while (share < FOLLOW_BYTES) {
 		int64_t n;

@@ -75,7 +75,28 @@ def test_a_client_that_takes_nothing_is_cut_off(origin, make_node, way):
         c.send(b"GET /a HTTP/1.1\r\nHost: a.test\r\n\r\n" * count)
         wait_until(lambda: gauge(node, "connections") == 1, "the connection")
         wait_until(lambda: gauge(node, "connections") == 0, "the node to give up")
+        def left():  # what the kernel would still send, for a quarter of an hour
+            with open("/proc/net/tcp") as f:
+                return [line for line in f if f":{node.port:04X} " in line.split()[1] + " " and line.split()[3] == "04"]
+        assert not left()
     wait_until(lambda: "aborted" in [line["error"] for line in node.access_log(1)], "the log line of a broken answer")
+
+
+@pytest.mark.parametrize("way", ["hit", "relay", "fill"])
+def test_a_client_that_is_slow_is_not_cut_off(origin, make_node, way):
+    """It takes a little all the time, but never makes enough room for an event within send_timeout."""
+    node = make_node(origin, workers=1, conf={"limits": {"send_timeout": "300ms"}})
+    body = pattern(20 * MIB)
+    origin.page("/a", body, {"Cache-Control": "no-store"} if way == "relay" else FRESH)
+    if way == "hit":
+        until_hit(node, "/a", body)
+    with SlowConnection(node.address) as c:
+        c.request("GET", "/a")
+        for _ in range(30):
+            time.sleep(0.1)
+            c.sock.recv(2000)
+        assert gauge(node, "connections") == 1
+        assert not [line for line in node.access_log(0) if line["error"]]
 
 
 def test_who_waits_for_another_goes_on_alone_after_collapse_wait(origin, make_node):

@@ -48,7 +48,8 @@ static void describe(struct exchange *x, const struct sock_addr *peer)
 	x->peer = *peer;
 }
 
-void connection_open(struct worker *w, int fd, const struct sock_addr *peer, const struct conf_listener *listener)
+void connection_open(struct worker *w, int fd, const struct sock_addr *peer,
+		     const struct conf_listener *listener)
 {
 	struct connection *c = calloc(1, sizeof(*c));
 
@@ -76,7 +77,8 @@ static struct head_block *block_new(const struct conf_limits *limits)
 {
 	size_t capacity = (size_t)limits->header_bytes + CONNECTION_BODY_SPACE;
 	size_t aligned = (capacity + 15) & ~(size_t)15;
-	struct head_block *b = malloc(sizeof(*b) + aligned + limits->headers * sizeof(struct http_field));
+	struct head_block *b = malloc(sizeof(*b) + aligned +
+				      limits->headers * sizeof(struct http_field));
 
 	if (b == NULL)
 		return NULL;
@@ -179,8 +181,10 @@ static enum step_result parse_head(struct connection *c)
 	struct http_limits limits = { .head_bytes = head_bytes, .fields = c->block->field_capacity };
 	enum http_parse r;
 
-	c->rq.fields = (struct http_fields){ .at = c->block->fields, .capacity = c->block->field_capacity };
-	r = http_request_parse(&c->rq, &c->scan, c->block->bytes + c->in_start, c->in_end - c->in_start, &limits);
+	c->rq.fields = (struct http_fields){ .at = c->block->fields,
+					     .capacity = c->block->field_capacity };
+	r = http_request_parse(&c->rq, &c->scan, c->block->bytes + c->in_start,
+			       c->in_end - c->in_start, &limits);
 	if (r == PARSE_DONE)
 		return head_parsed(c);
 	if (r == PARSE_BAD) {
@@ -215,7 +219,8 @@ static enum step_result step_head(struct machine *m)
 	enum step_result r;
 	int got;
 
-	if (m->broken || (c->draining && (c->block == NULL || c->in_end == c->in_start) && c->served > 0))
+	if (m->broken ||
+	    (c->draining && (c->block == NULL || c->in_end == c->in_start) && c->served > 0))
 		return STEP_DONE;
 	if (m->timed_out)
 		return head_timed_out(c);
@@ -329,8 +334,7 @@ static void connection_end(struct machine *m)
 
 void connections_drain(struct worker *w)
 {
-	LIST_EACH(&w->connections, at, next)
-	{
+	LIST_EACH (&w->connections, at, next) {
 		struct connection *c = LIST_ENTRY(at, struct connection, link);
 
 		c->draining = true;
@@ -342,8 +346,7 @@ void connections_drain(struct worker *w)
 /* The machines end by themselves in this turn: each sees a broken descriptor. */
 void connections_abort(struct worker *w)
 {
-	LIST_EACH(&w->connections, at, next)
-	{
+	LIST_EACH (&w->connections, at, next) {
 		struct connection *c = LIST_ENTRY(at, struct connection, link);
 
 		c->m.broken = true;

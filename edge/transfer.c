@@ -21,7 +21,7 @@
 
 enum {
 	TRANSFER_MAGIC = 0x7472616e,
-	PUMP_BYTES = 1 << 20,	/* a turn's share of one transfer */
+	PUMP_BYTES = 1 << 20, /* a turn's share of one transfer */
 	REFUSAL_QUIET_MS = 60000,
 	FOLLOW_BYTES = 1 << 20, /* and of one follower */
 };
@@ -129,7 +129,7 @@ void transfer_leave(struct request *r)
 
 static void wake_followers(struct transfer *t)
 {
-	LIST_EACH(&t->followers, at, next)
+	LIST_EACH (&t->followers, at, next)
 		machine_wake(&LIST_ENTRY(at, struct request, follower)->m);
 }
 
@@ -170,7 +170,8 @@ static void tell_refusal(struct worker *w, int error)
 	    (w->refusal_told.ms != 0 && now.ms - w->refusal_told.ms < REFUSAL_QUIET_MS))
 		return;
 	w->refusal_told = now;
-	log_warn("store_refuses", "error=\"%s\" what=\"answers are relayed and not stored\"", strerror(-error));
+	log_warn("store_refuses", "error=\"%s\" what=\"answers are relayed and not stored\"",
+		 strerror(-error));
 }
 
 /* error: why the store takes no more. */
@@ -341,7 +342,8 @@ static enum step_result caught_up(struct request *r)
 		return request_goto(r, REQUEST_FINISH);
 	case BROKEN:
 		if (!r->x->sent_head)
-			return request_error(r, 502, "http_response_incomplete", "the origin's answer broke off");
+			return request_error(r, 502, "http_response_incomplete",
+					     "the origin's answer broke off");
 		r->error = "http_response_incomplete";
 		return request_broken(r);
 	case HANDOVER:

@@ -26,15 +26,15 @@ struct worker {
 	struct cache *cache;
 	struct origin_pool *origins;
 	struct pipe_pool pipes;
-	struct pipe *fill_pipe; /* from an origin's socket to a file; empty between turns */
+	struct pipe *fill_pipe;	  /* from an origin's socket to a file; empty between turns */
 	struct mono refusal_told; /* when it was last logged that a store takes no more */
 	struct stats_worker *stats;
 	struct access_log *access;
 	struct list connections; /* of struct connection */
 	unsigned connection_count, request_count;
 	unsigned transfer_count; /* fills under way, with or without a client */
-	bool draining;	/* no keep-alive from now on; done when connection_count is 0 */
-	bool orphaned;	/* the master is dead: finish without storing */
+	bool draining;		 /* no keep-alive from now on; done when connection_count is 0 */
+	bool orphaned;		 /* the master is dead: finish without storing */
 	uint64_t boot_secret[2]; /* random, for request ids and hash seeds */
 	uint64_t request_serial; /* for request ids */
 	/* Kept for the next connection or request; zeroed at first. */
@@ -46,7 +46,8 @@ struct worker {
 /* --- what worker.c calls (connection.c) ------------------------------------------------------- */
 
 /* Takes the accepted socket (closes it on failure). The listener belongs to w->conf. */
-void connection_open(struct worker *w, int fd, const struct sock_addr *peer, const struct conf_listener *listener);
+void connection_open(struct worker *w, int fd, const struct sock_addr *peer,
+		     const struct conf_listener *listener);
 /* w->draining was set: idle connections close, busy ones close after their answer. */
 void connections_drain(struct worker *w);
 /* Deadline passed: close all, now. */

@@ -32,7 +32,7 @@ struct step {
 
 struct machine {
 	uint32_t magic;
-	uint16_t step;		  /* index into steps */
+	uint16_t step;			       /* index into steps */
 	bool running, over, timed_out, broken; /* broken: the descriptor reported an error */
 	bool wake_pending;
 	const struct step *steps;

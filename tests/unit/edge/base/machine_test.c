@@ -295,14 +295,21 @@ static void steps_have_a_budget_and_others_run_between(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(bytes_and_the_end_of_the_stream_reach_a_reading_step, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(a_deadline_that_moved_later_still_comes, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(a_deadline_that_was_cleared_never_comes, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(bytes_and_the_end_of_the_stream_reach_a_reading_step,
+						set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_deadline_that_moved_later_still_comes, set_up,
+						tear_down),
+		cmocka_unit_test_setup_teardown(a_deadline_that_was_cleared_never_comes, set_up,
+						tear_down),
 		cmocka_unit_test_setup_teardown(a_wake_during_a_step_is_not_lost, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(machines_wake_each_other_by_the_ready_list, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(a_broken_socket_reaches_a_parked_machine, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(a_guard_sees_the_reset_and_nothing_else, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(steps_have_a_budget_and_others_run_between, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(machines_wake_each_other_by_the_ready_list, set_up,
+						tear_down),
+		cmocka_unit_test_setup_teardown(a_broken_socket_reaches_a_parked_machine, set_up,
+						tear_down),
+		cmocka_unit_test_setup_teardown(a_guard_sees_the_reset_and_nothing_else, set_up,
+						tear_down),
+		cmocka_unit_test_setup_teardown(steps_have_a_budget_and_others_run_between, set_up,
+						tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -277,6 +277,8 @@ static int find_target(struct admin_call *c, struct object_call *o, struct view 
 	if (r != 0)
 		return r;
 	request.path = o->target.path_only;
+	request.query = o->target.query;
+	request.host = o->target.host;
 	request.odd_path = o->target.odd_path;
 	conf_cache_for(o->target.site, &request, &o->cache, &origin, &o->rule);
 	target_key(&o->target, &o->cache, o->primary);

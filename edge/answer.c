@@ -6,6 +6,7 @@
 
 #include <errno.h>
 
+#include "edge/http/condition.h"
 #include "edge/http/field.h"
 #include "edge/text.h"
 
@@ -64,14 +65,17 @@ static void put_date(struct text *t, struct wall when)
 	text_line(t, VIEW("Date"), view_of(date, sizeof(date)));
 }
 
-struct view answer_fields(const struct http_response *rs, const struct conf_cache *cache, struct wall received,
-			  unsigned flags, struct arena *a)
+struct view answer_fields(const struct http_response *rs, const struct conf_cache *cache,
+			  const struct verdict_withheld *withheld, struct wall received, unsigned flags, struct arena *a)
 {
 	struct text t = text_new(a, bytes_of(&rs->fields) + 64);
 
-	for (uint16_t i = 0; i < rs->fields.count; i++)
-		if (kept(&rs->fields.at[i], cache, flags))
-			text_line(&t, rs->fields.at[i].name, rs->fields.at[i].value);
+	for (uint16_t i = 0; i < rs->fields.count; i++) {
+		const struct http_field *f = &rs->fields.at[i];
+
+		if (kept(f, cache, flags) && (withheld == NULL || !verdict_field_withheld(withheld, f->name)))
+			text_line(&t, f->name, f->value);
+	}
 	if (!http_fields_has(&rs->fields, FIELD_DATE))
 		put_date(&t, received);
 	return text_view(&t);
@@ -80,15 +84,17 @@ struct view answer_fields(const struct http_response *rs, const struct conf_cach
 /* --- a 304's fields into stored ones ----------------------------------------------------------- */
 
 /* RFC 9111 §3.2: what describes the stored bytes is never updated; nor the entity tag, which was compared to come here. */
-static bool updates(const struct http_field *f, const struct conf_cache *cache)
+static bool updates(const struct http_field *f, const struct conf_cache *cache, const struct verdict_withheld *withheld)
 {
 	const uint64_t never = bit(FIELD_CONTENT_ENCODING) | bit(FIELD_CONTENT_RANGE) | bit(FIELD_ETAG);
 	unsigned flags = cache->set_cookie == CONF_SET_COOKIE_STORE ? ANSWER_KEEP_SET_COOKIE : 0;
 
-	return kept(f, cache, flags) && !(never & bit(f->id)) && !view_eq_nocase(f->name, VIEW("Content-MD5"));
+	return kept(f, cache, flags) && !(never & bit(f->id)) && !view_eq_nocase(f->name, VIEW("Content-MD5")) &&
+	       !verdict_field_withheld(withheld, f->name);
 }
 
-static bool replaced(const struct http_field *old, const struct http_fields *fresh, const struct conf_cache *cache)
+static bool replaced(const struct http_field *old, const struct http_fields *fresh, const struct conf_cache *cache,
+		     const struct verdict_withheld *withheld)
 {
 	uint16_t at = 0;
 	const struct http_field *f;
@@ -96,7 +102,7 @@ static bool replaced(const struct http_field *old, const struct http_fields *fre
 	if (old->id != FIELD_OTHER && !http_fields_has(fresh, old->id))
 		return false;
 	while ((f = http_fields_find(fresh, old->name, &at)) != NULL)
-		if (updates(f, cache))
+		if (updates(f, cache, withheld))
 			return true;
 	return false;
 }
@@ -108,18 +114,38 @@ struct view answer_merge(struct view stored, const struct http_response *validat
 	struct http_fields old = { .at = at, .capacity = ARRAY_LEN(at) };
 	const struct http_fields *fresh = &validated->fields;
 	struct text t = text_new(a, stored.n + bytes_of(fresh) + 64);
+	struct verdict_withheld withheld;
 
 	if (http_fields_parse(&old, stored.p, stored.n) != 0)
 		return (struct view){ 0 };
+	verdict_withheld_fields(validated, cache, &withheld);
 	for (uint16_t i = 0; i < old.count; i++)
-		if (!replaced(&old.at[i], fresh, cache))
+		if (!replaced(&old.at[i], fresh, cache, &withheld))
 			text_line(&t, old.at[i].name, old.at[i].value);
 	for (uint16_t i = 0; i < fresh->count; i++)
-		if (updates(&fresh->at[i], cache))
+		if (updates(&fresh->at[i], cache, &withheld))
 			text_line(&t, fresh->at[i].name, fresh->at[i].value);
 	if (!http_fields_has(&old, FIELD_DATE) && !http_fields_has(fresh, FIELD_DATE))
 		put_date(&t, received);
 	return text_view(&t);
+}
+
+bool answer_matches_conditions(const struct http_request *rq, const struct cache_meta *m, struct view stored)
+{
+	struct http_field at[ANSWER_FIELDS_MAX];
+	struct http_fields f = { .at = at, .capacity = ARRAY_LEN(at) };
+	struct http_selected selected = { .status = m->status, .etag = m->etag, .last_modified = m->last_modified,
+					  .received = m->received };
+	const struct http_field *date;
+
+	if (!http_fields_has(&rq->fields, FIELD_IF_NONE_MATCH) && !http_fields_has(&rq->fields, FIELD_IF_MODIFIED_SINCE))
+		return false;
+	if (http_fields_parse(&f, stored.p, stored.n) != 0)
+		return false;
+	date = http_fields_first(&f, FIELD_DATE);
+	if (date != NULL)
+		selected.date = date->value;
+	return http_preconditions(rq->method, &rq->fields, &selected, false) == CONDITION_NOT_MODIFIED;
 }
 
 struct view answer_not_modified(struct view stored, struct arena *a)
@@ -160,6 +186,26 @@ static struct view reason_text(enum forward_reason why)
 	}
 }
 
+/* The key's URL as a String of structured fields: it is ASCII, and has two characters to escape. */
+static void put_key(struct text *t, const struct request *r)
+{
+	const struct target *at = &r->target;
+
+	text_put(t, VIEW("; key=\""));
+	if (r->cache.key_scheme) {
+		text_put(t, at->scheme);
+		text_put(t, VIEW("://"));
+	}
+	if (r->cache.key_host)
+		text_put(t, at->authority);
+	for (size_t i = 0; i < at->path.n; i++) {
+		if (at->path.p[i] == '"' || at->path.p[i] == '\\')
+			text_put(t, VIEW("\\"));
+		text_put(t, view_of(at->path.p + i, 1));
+	}
+	text_put(t, VIEW("\""));
+}
+
 static void put_cache_status(struct text *t, const struct request *r, bool hit, bool stored, uint16_t forward_status)
 {
 	text_put(t, VIEW("Cache-Status: "));
@@ -186,13 +232,15 @@ static void put_cache_status(struct text *t, const struct request *r, bool hit, 
 			text_put(t, view_str(store_reason_text(r->store_reason)));
 		}
 	}
+	if (r->cache.key_show)
+		put_key(t, r);
 	text_put(t, VIEW("\r\n"));
 }
 
 struct view answer_own(struct request *r, int64_t age_ms, bool hit, bool stored, uint16_t forward_status,
 		       struct view via_version)
 {
-	struct text t = text_new(&r->arena, OWN_BYTES);
+	struct text t = text_new(&r->arena, OWN_BYTES + (r->cache.key_show ? 2 * r->target.path.n : 0));
 
 	if (age_ms >= 0) {
 		text_put(&t, VIEW("Age: "));

@@ -11,6 +11,8 @@
 #include "edge/http/field.h"
 #include "edge/text.h"
 
+enum { REDUCED_MAX = 256 };
+
 bool forward_loops(const struct request *r)
 {
 	const struct http_field *f = http_fields_first(&r->rq->fields, FIELD_CDN_LOOP);
@@ -66,7 +68,8 @@ static bool passes(const struct request *r, const struct http_field *f, unsigned
 	case FIELD_RANGE:
 		return !(flags & FORWARD_WHOLE);
 	case FIELD_OTHER:
-		return !is_request_id(r, f->name) && (r->peer_trusted || !says_forwarded(f->name));
+		return !is_request_id(r, f->name) && (r->peer_trusted || !says_forwarded(f->name)) &&
+		       conf_passes(&r->cache, f->name);
 	default:
 		return !is_request_id(r, f->name);
 	}
@@ -151,10 +154,10 @@ ssize_t forward_value(const struct request *r, struct view name, char *out, size
 	default:
 		if (is_request_id(r, name))
 			return -EINVAL;
-		if (says_forwarded(name) && !r->peer_trusted)
+		if ((says_forwarded(name) && !r->peer_trusted) || !conf_passes(&r->cache, name))
 			return 0;
 	}
-	return (ssize_t)verdict_vary_value(r->rq, name, out, capacity);
+	return (ssize_t)verdict_reduced_value(r->rq, name, &r->cache, out, capacity);
 }
 
 static size_t room_for(const struct request *r)
@@ -169,19 +172,61 @@ static size_t room_for(const struct request *r)
 	return n;
 }
 
+/* The same field again, further up? */
+static bool is_first(const struct http_fields *f, const struct http_field *field)
+{
+	uint16_t at = 0;
+
+	return http_fields_find(f, field->name, &at) == field;
+}
+
+/* As it came, or reduced to what the key knows of it (verdict_reduce). */
+static void put_field(struct text *t, const struct request *r, const struct http_field *f)
+{
+	char reduced[REDUCED_MAX];
+	size_t n = 0;
+
+	switch (r->lookup ? verdict_reduce(r->rq, f->name, &r->cache, reduced, sizeof(reduced), &n) : REDUCED_NOT) {
+	case REDUCED_NOT:
+		text_line(t, f->name, f->value);
+		return;
+	case REDUCED:
+		if (is_first(&r->rq->fields, f))
+			text_line(t, f->name, view_of(reduced, n));
+		return;
+	case REDUCED_AWAY:
+		return;
+	}
+}
+
+static void put_fields(struct text *t, const struct request *r, unsigned flags, const struct conf_edit *const *edits,
+		       size_t count)
+{
+	const struct http_fields *f = &r->rq->fields;
+
+	for (uint16_t i = 0; i < f->count; i++)
+		if (passes(r, &f->at[i], flags) && !conf_edits_hide(edits, count, f->at[i].name))
+			put_field(t, r, &f->at[i]);
+	for (size_t i = 0; i < count; i++)
+		if (edits[i]->kind != CONF_EDIT_REMOVE)
+			text_line(t, edits[i]->name, edits[i]->value);
+}
+
 int forward_build(struct request *r, unsigned flags, struct view *out_start, struct view *out_fields)
 {
 	const struct http_request *rq = r->rq;
-	struct text start = text_new(&r->arena, rq->method_text.n + r->target.path.n + 16);
-	struct text t = text_new(&r->arena, room_for(r));
+	const struct conf_edit *edits[CONF_EDITS_MAX];
+	size_t count = conf_request_edits(r->target.site, &r->ruling, edits), room = room_for(r);
+	struct text start = text_new(&r->arena, rq->method_text.n + r->target.path.n + 16), t;
 
+	for (size_t i = 0; i < count; i++)
+		room += edits[i]->name.n + edits[i]->value.n + 4;
+	t = text_new(&r->arena, room);
 	text_put(&start, rq->method_text);
 	text_put(&start, VIEW(" "));
 	text_put(&start, r->target.path);
 	text_put(&start, VIEW(" HTTP/1.1\r\n"));
-	for (uint16_t i = 0; i < rq->fields.count; i++)
-		if (passes(r, &rq->fields.at[i], flags))
-			text_line(&t, rq->fields.at[i].name, rq->fields.at[i].value);
+	put_fields(&t, r, flags, edits, count);
 	if (r->validating)
 		put_validators(&t, r);
 	put_forwarded(&t, r);

@@ -14,6 +14,7 @@
 #include "edge/client.h"
 #include "edge/forward.h"
 #include "edge/http/field.h"
+#include "edge/shape.h"
 #include "edge/text.h"
 #include "edge/transfer.h"
 
@@ -328,20 +329,26 @@ static enum step_result bad_target(struct request *r, int error)
 	return request_error(r, 400, NULL, "the host or the path is not valid");
 }
 
-static void apply_rules(struct request *r)
+struct conf_request request_for_rules(const struct request *r)
 {
-	struct conf_request q = {
+	return (struct conf_request){
 		.path = r->target.path_only,
+		.query = r->target.query,
+		.host = r->target.host,
 		.odd_path = r->target.odd_path,
 		.method = r->rq->method == METHOD_PURGE ? METHOD_GET : r->rq->method,
 		.method_text = r->rq->method_text,
 		.fields = &r->rq->fields,
+		.client = &r->client,
 	};
-	struct conf_origin *origin;
-	int rule;
+}
 
-	conf_cache_for(r->target.site, &q, &r->cache, &origin, &rule);
-	r->origin = origin;
+static void apply_rules(struct request *r)
+{
+	struct conf_request q = request_for_rules(r);
+
+	conf_request_rules(r->target.site, &q, &r->cache, &r->ruling);
+	r->origin = r->ruling.origin;
 }
 
 static enum step_result choose_way(struct request *r)
@@ -402,6 +409,8 @@ static enum step_result step_route(struct machine *m)
 		return request_goto(r, REQUEST_PURGE);
 	if (forward_loops(r))
 		return request_error(r, 502, "proxy_loop_detected", "this request has been here before");
+	if (r->ruling.respond != NULL)
+		return shape_respond(r);
 	if (rq->framing == FRAMING_LENGTH && rq->length > r->target.site->max_request_body)
 		return request_error(r, 413, NULL, "the request's body is larger than this site takes");
 	return choose_way(r);

@@ -5,6 +5,7 @@
  *   request.c          begin, end, route: site, rules, what kind of request this is
  *   request_cache.c    look up, wait for others, decide: hit, stale, revalidate, miss; deliver a hit
  *   request_fetch.c    ask the origin; what its answer means; relay what isn't stored
+ *   shape.c            what rules and client_ttl make of an answer at delivery
  *   request_range.c    parts of a stored object
  *   request_invalidate.c  what an unsafe method makes unusable
  *   request_purge.c    PURGE
@@ -57,7 +58,8 @@ struct request {
 	struct cache_key key; /* primary, and the secondary as far as known */
 	bool lookup, vary_known, waiting, collapsed;
 	uint8_t waits;
-	struct cache_record record;
+	struct cache_record record; /* this and the next are not zeroed for a new request */
+	struct conf_ruling ruling;
 	struct cache_read *pending;
 	struct cache_object *object; /* a hit, or a stale one that may be validated */
 	struct use_times times;
@@ -119,6 +121,8 @@ enum step_result request_step_invalidate(struct machine *m);
 enum step_result request_step_parts(struct machine *m);
 
 struct request *request_of(struct machine *m);
+/* What rules look at. */
+struct conf_request request_for_rules(const struct request *r);
 static inline enum step_result request_goto(struct request *r, enum request_step step)
 {
 	return machine_goto(&r->m, step);

@@ -12,6 +12,7 @@
 #include "edge/forward.h"
 #include "edge/http/field.h"
 #include "edge/request.h"
+#include "edge/shape.h"
 
 enum {
 	DELIVER_BYTES = 1 << 20, /* a turn's share of one request */
@@ -57,7 +58,7 @@ static uint64_t base_secondary(struct request *r)
 		ssize_t n = forward_value(r, c->key_headers.at[i], values[count], VARY_VALUE_BYTES);
 
 		if (n < 0) /* the site wants it so: each client has its own object */
-			n = (ssize_t)verdict_vary_value(r->rq, c->key_headers.at[i], values[count], VARY_VALUE_BYTES);
+			n = (ssize_t)verdict_reduced_value(r->rq, c->key_headers.at[i], c, values[count], VARY_VALUE_BYTES);
 		parts[count] = view_of(values[count], (size_t)n);
 	}
 	for (size_t i = 0; i < c->key_cookies.count && count < KEPT_PARTS_MAX; i++, count++)
@@ -162,6 +163,7 @@ static enum step_result decide(struct request *r)
 		return miss(r);
 	r->soft_purged = purged == CACHE_SOFT_PURGED;
 	verdict_age(meta, clock_wall(), &r->times);
+	shape_rules(r, meta->status, r->object->head);
 	switch (verdict_use(r->rq, meta, &r->times, r->soft_purged, &r->cache)) {
 	case USE_FRESH:
 		return request_serve_object(r, STATS_HIT, 0);
@@ -278,18 +280,19 @@ static void describe_answer(struct request *r, uint16_t forward_status)
 {
 	const struct cache_object *o = r->object;
 	bool validated = forward_status != 0;
-	bool hit = !validated && !r->collapsed;
+	bool hit = !validated && !r->collapsed, age;
+	struct view fields = shape_fields(r, o->meta.status, o->head, &age);
 
 	r->answer = (struct answer){
 		.status = o->meta.status,
-		.fields = o->head,
-		.own = answer_own(r, validated ? -1 : r->times.age_ms, hit, false, forward_status, VIEW("1.1")),
+		.fields = fields,
+		.own = answer_own(r, validated || !age ? -1 : r->times.age_ms, hit, false, forward_status, VIEW("1.1")),
 		.length = (int64_t)o->record.body_bytes,
 		.no_body = r->rq->method == METHOD_HEAD,
 	};
-	if (verdict_not_modified(r->rq, o->meta.status, o->meta.etag, o->meta.last_modified)) {
+	if (answer_matches_conditions(r->rq, &o->meta, o->head)) {
 		r->answer.status = 304;
-		r->answer.fields = answer_not_modified(o->head, &r->arena);
+		r->answer.fields = answer_not_modified(fields, &r->arena);
 	}
 	if (r->answer.status == 304 || r->answer.status == 204) {
 		r->answer.no_body = true;

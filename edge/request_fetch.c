@@ -14,6 +14,7 @@
 #include "edge/http/cache_groups.h"
 #include "edge/http/field.h"
 #include "edge/request.h"
+#include "edge/shape.h"
 #include "edge/text.h"
 #include "edge/transfer.h"
 
@@ -177,10 +178,17 @@ static int64_t upstream_age(const struct http_response *rs)
 	return f != NULL && http_delta_seconds(f->value, &seconds) == 0 ? seconds * 1000 : -1;
 }
 
+static struct view via_version(const struct http_response *rs)
+{
+	return rs->minor == 0 ? VIEW("1.0") : VIEW("1.1");
+}
+
 enum step_result request_relay_answer(struct request *r)
 {
 	const struct http_response *rs = fetch_response(r->fetch);
 	unsigned keep = ANSWER_KEEP_SET_COOKIE | ANSWER_KEEP_AGE | (r->from_downstream ? ANSWER_KEEP_TAGS : 0);
+	struct view fields;
+	bool age;
 
 	if (r->claim != NULL)
 		cache_claim_drop(&r->claim);
@@ -189,10 +197,11 @@ enum step_result request_relay_answer(struct request *r)
 	if (r->result == STATS_RESULTS)
 		r->result = STATS_PASS;
 	request_forget_object(r);
+	fields = answer_fields(rs, &r->cache, NULL, fetch_received_at(r->fetch), keep, &r->arena);
 	r->answer = (struct answer){
 		.status = rs->status,
-		.fields = answer_fields(rs, &r->cache, fetch_received_at(r->fetch), keep, &r->arena),
-		.own = answer_own(r, -1, false, false, 0, rs->minor == 0 ? VIEW("1.0") : VIEW("1.1")),
+		.fields = shape_fields(r, rs->status, fields, &age),
+		.own = answer_own(r, -1, false, false, 0, via_version(rs)),
 		.length = answer_length(rs),
 		.no_body = rs->framing == FRAMING_NONE,
 	};
@@ -244,7 +253,8 @@ struct to_store {
 	struct cache_key key;
 	char vary[CACHE_VARY_MAX];
 	size_t vary_bytes;
-	struct view head;
+	struct view head;  /* what is stored */
+	struct view shown; /* what the client sees that brought it: with what no-cache="…" or private="…" list */
 };
 
 struct cache_scope request_group(struct request *r, struct view group)
@@ -313,19 +323,21 @@ static enum store_reason may_store(struct request *r, const struct http_request 
 static void answer_from_fill(struct request *r, const struct http_response *rs, const struct to_store *s,
 			     int64_t length)
 {
-	bool aged = http_fields_has(&rs->fields, FIELD_AGE);
+	bool age;
+	struct view fields = shape_fields(r, rs->status, s->shown, &age);
 
+	age = age && http_fields_has(&rs->fields, FIELD_AGE);
 	r->result = STATS_MISS;
 	r->answer = (struct answer){
 		.status = rs->status,
-		.fields = s->head,
-		.own = answer_own(r, aged ? upstream_age(rs) : -1, false, true, 0, rs->minor == 0 ? VIEW("1.0") : VIEW("1.1")),
+		.fields = fields,
+		.own = answer_own(r, age ? upstream_age(rs) : -1, false, true, 0, via_version(rs)),
 		.length = length,
 		.no_body = rs->framing == FRAMING_NONE,
 	};
-	if (verdict_not_modified(r->rq, rs->status, s->meta.etag, s->meta.last_modified)) {
+	if (answer_matches_conditions(r->rq, &s->meta, s->head)) {
 		r->answer.status = 304;
-		r->answer.fields = answer_not_modified(s->head, &r->arena);
+		r->answer.fields = answer_not_modified(fields, &r->arena);
 		r->answer.length = -1;
 		r->answer.no_body = true;
 	}
@@ -351,10 +363,13 @@ static enum step_result store(struct request *r, const struct http_response *rs,
 	int64_t length = rs->framing == FRAMING_NONE ? 0 : answer_length(rs);
 	uint64_t most = largest(r);
 	unsigned keep = r->cache.set_cookie == CONF_SET_COOKIE_STORE ? ANSWER_KEEP_SET_COOKIE : 0;
+	struct verdict_withheld withheld;
 	struct cache_fill *fill;
 
-	s->head = answer_fields(rs, &r->cache, s->meta.received, keep, &r->arena);
-	if (s->head.p == NULL || s->meta.url.p == NULL || (length >= 0 && (uint64_t)length > most))
+	verdict_withheld_fields(rs, &r->cache, &withheld);
+	s->head = answer_fields(rs, &r->cache, &withheld, s->meta.received, keep, &r->arena);
+	s->shown = withheld.flags == 0 ? s->head : answer_fields(rs, &r->cache, NULL, s->meta.received, keep, &r->arena);
+	if (s->head.p == NULL || s->shown.p == NULL || s->meta.url.p == NULL || (length >= 0 && (uint64_t)length > most))
 		return request_relay_answer(r);
 	if (cache_fill_begin(&r->claim, &s->key, &s->meta, view_of(s->vary, s->vary_bytes), s->head, length, &fill) != 0)
 		return request_relay_answer(r);
@@ -443,6 +458,7 @@ static enum step_result head_came(struct request *r)
 	enum step_result out;
 
 	note_origin(r);
+	shape_rules_of(r, rs);
 	if (rs->status == 304 && r->validating)
 		return may_validate(r, &out) ? validated(r) : out;
 	if (rs->status >= 500 && stale_will_do(r))
@@ -478,7 +494,7 @@ enum step_result request_step_await(struct machine *m)
 		const struct http_response *rs = fetch_response(r->fetch);
 
 		r->x->ops->send_interim(r->x, rs->status,
-					answer_fields(rs, &r->cache, fetch_received_at(r->fetch), ANSWER_KEEP_SET_COOKIE,
+					answer_fields(rs, &r->cache, NULL, fetch_received_at(r->fetch), ANSWER_KEEP_SET_COOKIE,
 						      &r->arena));
 		fetch_interim_done(r->fetch);
 		return STEP_NEXT;

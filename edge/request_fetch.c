@@ -405,6 +405,17 @@ static bool may_validate(struct request *r, enum step_result *out)
 	return false;
 }
 
+/* The age is the 304's; it is in no stored head. */
+static void take_age(struct http_fields *f, const struct http_fields *validating)
+{
+	const struct http_field *age = http_fields_first(validating, FIELD_AGE);
+
+	for (; age != NULL && f->count < f->capacity; age = http_fields_next(validating, age)) {
+		f->at[f->count++] = *age;
+		f->seen |= UINT64_C(1) << FIELD_AGE;
+	}
+}
+
 /* The stored answer with the 304's fields, as if it had come now. */
 static enum store_reason as_updated(struct request *r, struct view head, struct http_field *at, struct to_store *s)
 {
@@ -414,6 +425,7 @@ static enum store_reason as_updated(struct request *r, struct view head, struct 
 	updated.fields = (struct http_fields){ .at = at, .capacity = ANSWER_FIELDS_MAX };
 	if (http_fields_parse(&updated.fields, head.p, head.n) != 0)
 		return STORE_NO_LIFETIME;
+	take_age(&updated.fields, &fetch_response(r->fetch)->fields);
 	get.method = METHOD_GET;
 	return may_store(r, &get, &updated, s);
 }
@@ -438,15 +450,11 @@ static enum step_result validated(struct request *r)
 	return request_serve_object(r, STATS_REVALIDATED, status);
 }
 
-/* RFC 9111 §4.3.5: a HEAD updates the stored GET where all that it says of the representation agrees. */
-static bool same_representation(const struct http_response *rs, const struct cache_object *o)
+/* A HEAD's 200 updates the stored GET where it describes the same (RFC 9111 §4.3.5). The object may have gone since the claim was taken. */
+static bool head_updates(const struct request *r, const struct http_response *rs)
 {
-	const struct http_field *etag = http_fields_first(&rs->fields, FIELD_ETAG);
-	const struct http_field *modified = http_fields_first(&rs->fields, FIELD_LAST_MODIFIED);
-
-	return rs->status == o->meta.status && (etag == NULL || view_eq(etag->value, o->meta.etag)) &&
-	       (modified == NULL || view_eq(modified->value, o->meta.last_modified)) &&
-	       (!rs->has_length || rs->length == o->record.body_bytes);
+	return r->rq->method == METHOD_HEAD && r->claim != NULL && r->object != NULL &&
+	       verdict_head(&r->object->meta, r->object->record.body_bytes, rs) == HEAD_UPDATES;
 }
 
 /* --- step: await ----------------------------------------------------------------------------------------------- */
@@ -465,8 +473,7 @@ static enum step_result head_came(struct request *r)
 		return request_serve_object(r, STATS_STALE, 0);
 	if (request_invalidates(r, rs->status))
 		return request_goto(r, REQUEST_INVALIDATE);
-	/* The object may have gone since the claim was taken for it. */
-	if (r->rq->method == METHOD_HEAD && r->claim != NULL && r->object != NULL && same_representation(rs, r->object))
+	if (head_updates(r, rs))
 		return may_validate(r, &out) ? validated(r) : out;
 	if (r->claim == NULL || r->rq->method == METHOD_HEAD)
 		return request_relay_answer(r);

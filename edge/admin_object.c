@@ -25,7 +25,7 @@ struct variant {
 struct object_call {
 	struct target target;
 	struct conf_cache cache;
-	int rule;
+	struct conf_ruling ruling;
 	uint8_t primary[16];
 	struct variant *variants;
 	unsigned count, found, at;
@@ -155,12 +155,8 @@ static void judge(struct object_call *o, cJSON *to, const struct cache_meta *met
 	} else if (purged == CACHE_HARD_PURGED) {
 		would = "miss";
 		reason = "purged";
-	} else if (purged == CACHE_SOFT_PURGED) {
-		reason = "purged softly: stale";
-	} else if (meta->flags & META_NO_CACHE) {
-		reason = "no-cache: validated before each use";
 	} else {
-		reason = times.ttl_ms > 0 ? "fresh" : "stale: its lifetime is over";
+		reason = verdict_use_reason(&plain, meta, &times, purged == CACHE_SOFT_PURGED, &o->cache);
 	}
 	add_seconds(to, "age", times.age_ms);
 	add_seconds(to, "lifetime", meta->lifetime_ms);
@@ -174,26 +170,38 @@ static void judge(struct object_call *o, cJSON *to, const struct cache_meta *met
 	}
 }
 
-static void add_lifetime_source(struct object_call *o, cJSON *to, const struct cache_meta *meta,
+static struct view content_type_of(const struct http_fields *f)
+{
+	const struct http_field *type = http_fields_first(f, FIELD_CONTENT_TYPE);
+
+	return type != NULL ? type->value : (struct view){ 0 };
+}
+
+/* "max-age of Cache-Control, raised by min_ttl". */
+static void add_lifetime_source(struct admin_call *c, cJSON *to, const struct cache_meta *meta,
 				const struct http_fields *fields)
 {
-	const struct http_request plain = { .method = METHOD_GET, .minor = 1 };
+	struct object_call *o = c->state;
 	const struct http_response stored = { .status = meta->status, .minor = 1, .fields = *fields };
 	const struct exchange_times times = { meta->received, meta->received };
+	struct verdict_lifetime l;
+	struct view text;
 
-	(void)cJSON_AddStringToObject(to, "lifetime_by",
-				      verdict_lifetime_source(&plain, &stored, &times, &o->cache));
+	conf_response_rules(o->target.site, meta->status, content_type_of(fields), &o->cache, &o->ruling);
+	verdict_lifetime(&stored, &times, &o->cache, &l);
+	text = arena_printf(&c->arena, "%s%s%.*s%s%s", l.source, l.field.n > 0 ? " of " : "", VIEW_ARG(l.field),
+			    l.clamp != NULL ? ", changed by " : "", l.clamp != NULL ? l.clamp : "");
+	(void)cJSON_AddStringToObject(to, "lifetime_by", text.p != NULL ? text.p : l.source);
 }
 
 static void add_head(struct admin_call *c, cJSON *to, const struct cache_object *object)
 {
-	struct object_call *o = c->state;
 	struct http_field at[STORED_FIELDS];
 	struct http_fields fields = { .at = at, .capacity = STORED_FIELDS };
 
 	if (http_fields_parse(&fields, object->head.p, object->head.n) != 0)
 		return;
-	add_lifetime_source(o, to, &object->meta, &fields);
+	add_lifetime_source(c, to, &object->meta, &fields);
 	add_fields(to, &fields, &c->arena);
 }
 
@@ -209,12 +217,12 @@ static void show(struct admin_call *c, const struct variant *v, struct cache_obj
 	(void)cJSON_AddNumberToObject(to, "status", object->meta.status);
 	add_view(to, "url", object->meta.url, &c->arena);
 	(void)cJSON_AddStringToObject(to, "received", date);
+	add_head(c, to, object); /* first: rules may ask for the answer's type */
 	judge(o, to, &object->meta, cache_object_purged(object));
 	(void)cJSON_AddNumberToObject(to, "object", (double)v->record.object_id);
 	(void)cJSON_AddNumberToObject(to, "birth", (double)v->record.birth);
 	add_place(to, c->admin, &v->record);
 	add_flags(to, object->meta.flags);
-	add_head(c, to, object);
 	(void)cJSON_AddItemToArray(o->shown, to);
 }
 
@@ -262,7 +270,6 @@ static int find_target(struct admin_call *c, struct object_call *o, struct view 
 {
 	const struct http_fields none = { 0 };
 	struct conf_request request = { .method = METHOD_GET, .method_text = VIEW("GET"), .fields = &none };
-	struct conf_origin *origin;
 	struct uri uri = { .scheme = VIEW("http") };
 	int r;
 
@@ -280,7 +287,7 @@ static int find_target(struct admin_call *c, struct object_call *o, struct view 
 	request.query = o->target.query;
 	request.host = o->target.host;
 	request.odd_path = o->target.odd_path;
-	conf_cache_for(o->target.site, &request, &o->cache, &origin, &o->rule);
+	conf_request_rules(o->target.site, &request, &o->cache, &o->ruling);
 	target_key(&o->target, &o->cache, o->primary);
 	return 0;
 }
@@ -351,8 +358,8 @@ static enum admin_progress finish(struct admin_call *c)
 	add_view(tree, "url", url, &c->arena);
 	add_view(tree, "site", o->target.site->name, &c->arena);
 	add_hex(tree, "key", o->primary, sizeof(o->primary));
-	if (o->rule >= 0)
-		(void)cJSON_AddNumberToObject(tree, "rule", o->rule);
+	if (o->ruling.rule >= 0)
+		(void)cJSON_AddNumberToObject(tree, "rule", o->ruling.rule);
 	(void)cJSON_AddBoolToObject(tree, "stored", cJSON_GetArraySize(o->shown) > 0);
 	(void)cJSON_AddStringToObject(tree, "next",
 				      o->cache.bypass	 ? "bypass"

@@ -155,5 +155,8 @@ void request_forget_object(struct request *r);
 bool request_vary_key(struct request *r, struct view rule, uint64_t *out_secondary);
 /* The key under which «uncacheable» is remembered: requests with credentials apart from those without. */
 struct cache_key request_pass_key(const struct request *r);
+/* And the key under which «the fetch failed» is, for those who waited for it. */
+struct cache_key request_failure_key(const struct request *r);
+enum { REQUEST_FAILURE_MS = 1000 };
 
 #endif

@@ -93,6 +93,14 @@ struct cache_key request_pass_key(const struct request *r)
 	return key;
 }
 
+struct cache_key request_failure_key(const struct request *r)
+{
+	struct cache_key key = r->key;
+
+	key.primary[15] ^= 2;
+	return key;
+}
+
 /* --- step: look_up ---------------------------------------------------------------------------- */
 
 /* A claim for another key than the one that we now know to be right helps nobody. */
@@ -260,6 +268,21 @@ static enum step_result take_claim(struct request *r)
 	return pass(r);
 }
 
+/* The fetch that this request waited for failed: the next would, too, and one by one the crowd would wait for all of them. */
+static bool failure_is_shared(const struct request *r)
+{
+	struct cache_key key = request_failure_key(r);
+
+	return r->waits > 0 && r->cache.collapse_share && cache_pass_known(r->w->cache, &key);
+}
+
+static enum step_result share_failure(struct request *r)
+{
+	if (r->object != NULL && verdict_stale_if_error(r->rq, &r->object->meta, &r->times, &r->cache))
+		return request_serve_object(r, STATS_STALE, 0);
+	return request_error(r, 503, "destination_unavailable", "the origin failed another request that this one waited for");
+}
+
 enum step_result request_step_claim(struct machine *m)
 {
 	struct request *r = request_of(m);
@@ -269,6 +292,8 @@ enum step_result request_step_claim(struct machine *m)
 		return request_broken(r);
 	if (r->waiting)
 		return wait_over(r);
+	if (failure_is_shared(r))
+		return share_failure(r);
 	if (cache_pass_known(r->w->cache, &pass_key))
 		return pass(r);
 	return take_claim(r);

@@ -148,8 +148,12 @@ static enum step_result fetch_failed(struct request *r)
 	stats_add(&stats_site(r->w->stats, r->target.site->slot)->origin_errors, 1);
 	if (stale_will_do(r))
 		return request_serve_object(r, STATS_STALE, 0);
-	if (r->claim != NULL)
+	if (r->claim != NULL) {
+		struct cache_key key = request_failure_key(r);
+
+		cache_pass_remember(r->w->cache, &key, REQUEST_FAILURE_MS);
 		cache_claim_drop(&r->claim);
+	}
 	fetch_free(&r->fetch);
 	if (r->background)
 		return request_goto(r, REQUEST_END);

@@ -245,7 +245,7 @@ def test_object(origin, node, clock):
     node.get("/a")
     o = wait_until(lambda: (o := node.object("/a"))["stored"] and o, "the object to be committed")
     v = o["variants"][0]
-    assert (o["next"], v["status"], v["lifetime"], v["lifetime_by"], v["purged"]) == ("hit", 200, 60, "max-age", "no")
+    assert (o["next"], v["status"], v["lifetime"], v["lifetime_by"], v["purged"]) == ("hit", 200, 60, "max-age of Cache-Control", "no")
     assert v["body"]["bytes"] == 5 and v["store"] == "s" and v["url"] == "http://a.test/a"
     assert ["ETag", '"1"'] in v["fields"] and ["X-Odd", "caf\xe9"] in v["fields"]
     assert 0 <= v["age"] <= 2 and 58 <= v["ttl"] <= 60

@@ -379,3 +379,35 @@ def test_head_updates_a_stale_get_or_leaves_it(origin, node, clock, answer):
     assert origin.last("/a").method == "HEAD"
     r = node.get("/a")
     assert r.hit == (answer != "changed") and r.get("X-Count") == "2" and r.body == b"hello"
+
+
+@pytest.mark.parametrize("on_failure", ["share", "retry"])
+def test_a_crowd_behind_a_fetch_that_fails(origin, make_node, on_failure):
+    node = make_node(origin, site={"cache": {"collapse": {"wait": "10s", "on_failure": on_failure}}})
+    gate = Gate()
+
+    @origin.route("/a")
+    def fails(x):
+        if origin.count("/a") == 1:
+            gate.wait()
+            x.send(b"nonsense\r\n\r\n")
+            x.close()
+        else:
+            x.reply(b"hello", FRESH)
+
+    clients = [node.connect() for _ in range(10)]
+    clients[0].request("GET", "/a")
+    origin.wait_for(1, "/a")
+    for c in clients[1:]:
+        c.request("GET", "/a")
+    node.get("/none")  # the others' requests were there before this one
+    gate.open()
+    statuses = [c.response().status for c in clients]
+    for c in clients:
+        c.close()
+    assert statuses[0] == 502
+    if on_failure == "share":
+        assert origin.count("/a") <= 2 and 503 in statuses[1:]
+    else:
+        assert set(statuses[1:]) == {200} and origin.count("/a") >= 2
+    assert node.get("/a").body == b"hello"

@@ -189,6 +189,50 @@ enum applied apply_object(struct keeper_store *ks, enum format_log_type type,
 	return APPLIED;
 }
 
+/* --- variants beyond their number ------------------------------------------------------------- */
+
+struct variants {
+	unsigned count;
+	struct cache_key key; /* the oldest one's … */
+	struct cache_record record;
+};
+
+static void count_variant(void *arg, const struct cache_key *key, const struct cache_record *r)
+{
+	struct variants *v = arg;
+
+	if (r->kind != CACHE_RECORD_OBJECT)
+		return;
+	if (v->count++ == 0 || r->object_id < v->record.object_id) {
+		v->key = *key;
+		v->record = *r;
+	}
+}
+
+/* Some clients make a variant a request (a Vary on User-Agent): they would fill the store with one URL. */
+void apply_variant_limit(struct keeper_store *ks, const struct format_object *o, uint32_t most,
+			 struct chunk_list *doomed)
+{
+	struct variants v = { .count = 0 };
+	struct format_removal removal = { 0 };
+	struct keeper_segment *seg;
+	struct log *log;
+
+	index_each_now(ks->index, o->primary, count_variant, &v);
+	if (v.count <= most || v.record.object_id == o->object_id)
+		return;
+	removal.secondary = v.key.secondary;
+	removal.object_id = v.record.object_id;
+	memcpy(removal.primary, v.key.primary, sizeof(removal.primary));
+	seg = segment_find(ks, v.record.head_segment);
+	log = seg != NULL ? segment_log(ks, seg) : NULL;
+	if (log != NULL)
+		log_add(log, FORMAT_LOG_REMOVE, &removal, sizeof(removal));
+	doom_record(ks, &v.record, doomed);
+	index_delete(ks->index, &v.key);
+	atomic_fetch_add_explicit(&ks->st->evicted_variants, 1, memory_order_relaxed);
+}
+
 void apply_removal(struct keeper_store *ks, const struct format_removal *removal,
 		   struct chunk_list *doomed)
 {

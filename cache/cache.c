@@ -401,6 +401,7 @@ int cache_store_status(const struct cache_shared *s, unsigned store, struct cach
 		.commits = counter(&st->commits),
 		.evicted_objects = counter(&st->evicted_objects),
 		.evicted_segments = counter(&st->evicted_segments),
+		.evicted_variants = counter(&st->evicted_variants),
 		.fills_refused = counter(&st->fills_refused),
 		.index_bytes = counter(&st->index_bytes),
 	};

@@ -248,7 +248,7 @@ struct cache_store_status {
 	const char *state; /* "open", "rebuilding", "failed: …" */
 	uint64_t size_bytes, used_bytes, dead_open_bytes, unsynced_bytes;
 	uint64_t objects, segments;
-	uint64_t commits, evicted_objects, evicted_segments, fills_refused, index_bytes;
+	uint64_t commits, evicted_objects, evicted_segments, evicted_variants, fills_refused, index_bytes;
 };
 /* Reads shared memory only. 0 or -ENOENT (no such store). */
 int cache_store_status(const struct cache_shared *s, unsigned store, struct cache_store_status *out) NODISCARD;

@@ -124,6 +124,8 @@ static enum commit_result commit_item(struct commit_batch *b, const struct claim
 	switch (apply_object(ks, type, o, &texts, true, &b->doomed)) {
 	case APPLIED:
 		log_add_object(log, type, o, &texts);
+		if (v->commit.max_variants != 0)
+			apply_variant_limit(ks, o, v->commit.max_variants, &b->doomed);
 		return COMMIT_DONE;
 	case APPLIED_BEFORE: /* by a keeper that died before it could say so */
 		return COMMIT_DONE;

@@ -60,6 +60,7 @@ struct cache_fill {
 	struct format_object object;
 	struct format_texts texts; /* views into this block's tail */
 	uint32_t head_bytes;
+	uint32_t max_variants;
 	char *entry; /* where the entry is encoded, in this block's tail */
 
 	char *stage;
@@ -199,6 +200,7 @@ static struct cache_fill *new_fill(struct cache *c, const struct cache_key *key,
 	f->key = *key;
 	f->head_bytes = head_bytes;
 	list_init(&f->slow);
+	f->max_variants = vary.n != 0 ? meta->max_variants : 0;
 	place_object(key, meta, vary.n != 0, &f->object);
 	at = (char *)(f + 1);
 	f->entry = at;
@@ -683,7 +685,8 @@ int cache_fill_finish(struct cache_fill *f)
 		return e;
 	}
 	give_back(f);
-	place_commit(&f->object, &f->key, f->chunk_count, (uint16_t)f->texts.vary.n, &f->shared->commit);
+	place_commit(&f->object, &f->key, f->chunk_count, (uint16_t)f->texts.vary.n,
+		     f->max_variants, &f->shared->commit);
 	f->state = FILL_DONE;
 	f->body_bytes = (int64_t)f->ready;
 	stop_waiting(f);

@@ -547,6 +547,20 @@ static uint64_t objects_at(struct index *ix, uint8_t key[OBJECT_KEY_BYTES])
 	return value.mv_size != 0 && *(const uint8_t *)value.mv_data == CACHE_RECORD_OBJECT;
 }
 
+void index_each_now(struct index *ix, const uint8_t primary[16], index_record_fn *fn, void *arg)
+{
+	MDB_cursor *cursor;
+
+	if (ix->error != 0)
+		return;
+	note(ix, mdb_cursor_open(ix->writing, ix->dbi, &cursor));
+	if (ix->error != 0)
+		return;
+	if (walk_variants(cursor, primary, fn, arg) < 0)
+		note(ix, MDB_CORRUPTED);
+	mdb_cursor_close(cursor);
+}
+
 void index_put(struct index *ix, const struct cache_key *key, const struct cache_record *r)
 {
 	uint8_t bytes[OBJECT_KEY_BYTES];

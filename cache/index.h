@@ -61,6 +61,8 @@ struct index_totals index_totals(const struct index *ix); /* as of the last comm
 void index_begin(struct index *ix);
 /* What is there now, in this transaction. False: nothing (or an earlier error). */
 bool index_get(struct index *ix, const struct cache_key *key, struct cache_record *out);
+/* index_each in this transaction: with what it has put. */
+void index_each_now(struct index *ix, const uint8_t primary[16], index_record_fn *fn, void *arg);
 void index_put(struct index *ix, const struct cache_key *key, const struct cache_record *r);
 void index_delete(struct index *ix, const struct cache_key *key);
 void index_add_chunk_bytes(struct index *ix, int64_t bytes);

@@ -244,6 +244,8 @@ enum applied {
 enum applied apply_object(struct keeper_store *ks, enum format_log_type type,
 			  const struct format_object *o, const struct format_texts *t,
 			  bool committing, struct chunk_list *doomed);
+void apply_variant_limit(struct keeper_store *ks, const struct format_object *o, uint32_t most,
+			 struct chunk_list *doomed);
 void apply_removal(struct keeper_store *ks, const struct format_removal *removal,
 		   struct chunk_list *doomed);
 /* Takes out what a record of an evicted segment's log put there, where it is still there. */

@@ -129,7 +129,7 @@ void place_texts(const struct cache_meta *meta, struct view vary, struct view he
 }
 
 void place_commit(const struct format_object *o, const struct cache_key *key, uint32_t chunks,
-		  uint16_t vary_bytes, struct shared_commit *out)
+		  uint16_t vary_bytes, uint32_t max_variants, struct shared_commit *out)
 {
 	*out = (struct shared_commit){
 		.secondary = o->secondary,
@@ -153,6 +153,7 @@ void place_commit(const struct format_object *o, const struct cache_key *key, ui
 		.vary_bytes = vary_bytes,
 		.site_hash = o->site_hash,
 		.host_hash = o->host_hash,
+		.max_variants = max_variants,
 	};
 }
 

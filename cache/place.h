@@ -23,9 +23,9 @@ void place_object(const struct cache_key *key, const struct cache_meta *meta, bo
 		  struct format_object *out);
 void place_texts(const struct cache_meta *meta, struct view vary, struct view head,
 		 struct format_texts *out);
-/* The same for the keeper, from the finished object. */
+/* The same for the keeper, from the finished object. max_variants 0: this adds none. */
 void place_commit(const struct format_object *o, const struct cache_key *key, uint32_t chunks,
-		  uint16_t vary_bytes, struct shared_commit *out);
+		  uint16_t vary_bytes, uint32_t max_variants, struct shared_commit *out);
 /* All bytes of both parts, at offset. 0 or a negative errno; what went wrong with the disk fails the store. */
 int place_write(struct cache *c, unsigned store, struct file *f, uint64_t offset, struct view first,
 		struct view second) NODISCARD;

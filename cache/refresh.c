@@ -38,7 +38,7 @@ int cache_refresh(struct cache_claim **claim, struct cache_object *o, const stru
 		cache_claim_drop(claim);
 		return e;
 	}
-	place_commit(&rf.object, &o->key, 0, (uint16_t)rf.texts.vary.n, &rf.claim->commit);
+	place_commit(&rf.object, &o->key, 0, (uint16_t)rf.texts.vary.n, 0, &rf.claim->commit);
 	claim_done(claim);
 	*out = fresh;
 	return 0;

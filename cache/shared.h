@@ -138,7 +138,7 @@ struct shared_store {
 
 	/* Counters for people. */
 	_Atomic uint64_t objects, used_bytes, index_bytes, segments_used; /* set by the keeper */
-	_Atomic uint64_t commits, commits_refused, evicted_objects, evicted_segments; /* keeper */
+	_Atomic uint64_t commits, commits_refused, evicted_objects, evicted_segments, evicted_variants; /* keeper */
 	_Atomic uint64_t fills_refused, entries_bad, readers_cut;		      /* workers */
 
 	struct shared_segment segments[SHARED_SEGMENTS];
@@ -188,6 +188,8 @@ struct shared_commit {
 	uint32_t flags;
 	uint16_t status, vary_bytes; /* vary_bytes 0: no rule */
 	uint64_t site_hash, host_hash;
+	uint32_t max_variants; /* of the site: beyond it the oldest variant of the URL goes */
+	uint32_t reserved;
 };
 
 struct shared_claim {
@@ -212,11 +214,11 @@ struct shared_claim {
 	_Atomic uint64_t birth;
 
 	struct shared_commit commit;
-	uint64_t unused[5];
+	uint64_t unused[4];
 };
 static_assert(offsetof(struct shared_claim, primary) == 64, "one cache line");
 static_assert(sizeof(struct shared_claim) == 256, "layout");
-static_assert(sizeof(struct shared_commit) == 120, "layout");
+static_assert(sizeof(struct shared_commit) == 128, "layout");
 
 struct shared_stripe {
 	pthread_mutex_t mutex; /* robust, process-shared */

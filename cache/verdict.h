@@ -31,6 +31,7 @@ struct cache_meta {
 	uint64_t site_hash, host_hash; /* purge scopes' hashes: cache_scope_site, cache_scope_host */
 	struct view url;	       /* "http://host/path?query", for people and the admin API */
 	struct view etag, last_modified; /* as received, or empty */
+	uint32_t max_variants;	/* of the site */
 	const uint64_t *tags;		 /* scope hashes, sorted; NULL: none */
 	uint16_t tag_count;
 };

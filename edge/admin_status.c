@@ -78,6 +78,7 @@ static void add_store(cJSON *list, const struct cache_store_status *s)
 	(void)cJSON_AddNumberToObject(to, "commits", (double)s->commits);
 	(void)cJSON_AddNumberToObject(to, "evicted_objects", (double)s->evicted_objects);
 	(void)cJSON_AddNumberToObject(to, "evicted_segments", (double)s->evicted_segments);
+	(void)cJSON_AddNumberToObject(to, "evicted_variants", (double)s->evicted_variants);
 	(void)cJSON_AddNumberToObject(to, "fills_refused", (double)s->fills_refused);
 	(void)cJSON_AddItemToArray(list, to);
 }
@@ -199,6 +200,7 @@ static const struct store_family families[] = {
 	{ "brim_store_commits", "counter", NULL, "Committed objects", FAMILY(commits) },
 	{ "brim_store_evicted_objects", "counter", NULL, "Evicted objects", FAMILY(evicted_objects) },
 	{ "brim_store_evicted_segments", "counter", NULL, "Evicted segments", FAMILY(evicted_segments) },
+	{ "brim_store_evicted_variants", "counter", NULL, "Variants beyond their site's max_variants", FAMILY(evicted_variants) },
 	{ "brim_store_fills_refused", "counter", NULL, "Fills that found no room",
 	  FAMILY(fills_refused) },
 };

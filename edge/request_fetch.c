@@ -320,6 +320,7 @@ static enum store_reason may_store(struct request *r, const struct http_request 
 	s->meta.site_hash = cache_scope_site(r->target.site->name_hash).hash;
 	s->meta.host_hash = cache_scope_host(r->target.site->name_hash, r->target.host).hash;
 	s->meta.url = target_url(&r->target, &r->arena);
+	s->meta.max_variants = r->cache.max_variants;
 	put_groups(r, rs, &s->meta);
 	return STORE_YES;
 }

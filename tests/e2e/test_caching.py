@@ -411,3 +411,20 @@ def test_a_crowd_behind_a_fetch_that_fails(origin, make_node, on_failure):
     else:
         assert set(statuses[1:]) == {200} and origin.count("/a") >= 2
     assert node.get("/a").body == b"hello"
+
+
+def test_a_url_has_a_limit_of_variants(origin, make_node):
+    node = make_node(origin, site={"cache": {"max_variants": 3}})
+
+    @origin.route("/a")
+    def a(x):
+        x.reply(x.request.get("User-Agent").encode(), {**FRESH, "Vary": "User-Agent"})
+
+    for n in range(6):
+        until_hit(node, "/a", f"agent {n}".encode(), headers={"User-Agent": f"agent {n}"})
+    assert node.status()["stores"][0]["evicted_variants"] == 3
+    assert [node.get("/a", {"User-Agent": f"agent {n}"}).hit for n in (5, 4, 3)] == [True] * 3
+    assert origin.count("/a") == 6
+    node.restart()
+    assert [node.get("/a", {"User-Agent": f"agent {n}"}).hit for n in (5, 4, 3)] == [True] * 3
+    assert not node.get("/a", {"User-Agent": "agent 0"}).hit

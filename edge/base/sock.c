@@ -191,6 +191,8 @@ void sock_tune(int fd)
 	int on = 1;
 
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	/* Urgent data as plain data: apart from the stream it would stop splice, and make the socket look readable for ever. */
+	(void)setsockopt(fd, SOL_SOCKET, SO_OOBINLINE, &on, sizeof(on));
 }
 
 /* Also a prefix length: a decimal number of 1 to 5 digits up to 65535. */

@@ -461,17 +461,24 @@ void claim_refused(struct cache_shared *s, uint32_t slot)
 	keeper_step(s, slot, CLAIM_DONE, CLAIM_FAILED);
 }
 
+/* Under the mutex. An owner that drops its claim passes through FAILED on its way to FREE, and the next may have it since. */
+static bool may_free(const struct shared_claim *at, uint32_t *out_state)
+{
+	*out_state = atomic_load_explicit(&at->state, memory_order_acquire);
+	return (*out_state == CLAIM_COMMITTED || *out_state == CLAIM_FAILED) &&
+	       atomic_load_explicit(&at->attached, memory_order_acquire) == 0;
+}
+
 int claim_free(struct cache_shared *s, uint32_t slot)
 {
 	struct shared_claim *at = &s->claims[slot];
-	uint32_t state = atomic_load_explicit(&at->state, memory_order_acquire);
 	unsigned stripe = slot / SHARED_STRIPE_CLAIMS;
+	uint32_t state;
 	uint64_t drawn;
 
-	CHECK(state == CLAIM_COMMITTED || state == CLAIM_FAILED);
 	if (!lock(s, stripe))
 		return -EBUSY;
-	if (atomic_load_explicit(&at->attached, memory_order_acquire) != 0) {
+	if (!may_free(at, &state)) {
 		unlock(s, stripe);
 		return -EBUSY;
 	}

@@ -41,7 +41,8 @@ int claim_view(struct cache_shared *s, uint32_t slot, struct claim_view *out) NO
 void claim_committed(struct cache_shared *s, uint32_t slot);
 /* DONE → FAILED: the commit is refused; wakes who waits. Then unlink its chunk files, then claim_free. */
 void claim_refused(struct cache_shared *s, uint32_t slot);
-/* COMMITTED or FAILED → FREE. Of a FAILED one the drawn bytes go back to the store: unlink first. 0; -EBUSY: still attached. */
+/* COMMITTED or FAILED → FREE. Of a FAILED one the drawn bytes go back to the store: unlink first. 0; -EBUSY: still
+ * attached, or not ended (any more: its owner freed it). */
 int claim_free(struct cache_shared *s, uint32_t slot) NODISCARD;
 /* Is the segment named by a claim in FILLING or DONE? Ask after shared_segment_close: then «no» stays «no». */
 bool claim_segment_busy(struct cache_shared *s, unsigned store, uint32_t segment);

@@ -4,6 +4,7 @@
  */
 #include "tests/unit/cache/world.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
 
@@ -462,6 +463,48 @@ static void test_a_storm_with_kills_leaves_nothing(void **state)
 	world_close(&w);
 }
 
+struct freeing {
+	struct cache_shared *shared;
+	uint32_t slot;
+};
+
+static void *free_it(void *arg)
+{
+	const struct freeing *f = arg;
+
+	(void)!claim_free(f->shared, f->slot);
+	return NULL;
+}
+
+/* The keeper finds a claim that its owner is dropping, FAILED for a moment; when it has the mutex the slot is someone else's. */
+static void test_a_slot_that_has_a_new_owner_is_not_freed(void **state)
+{
+	struct world w;
+	struct cache_key key = world_key("/a");
+
+	(void)state;
+	world_open(&w);
+	for (unsigned i = 0; i < 20; i++) {
+		struct cache_claim *claim = world_own(&w, &key);
+		struct freeing f = { .shared = w.shared, .slot = claim_number(claim) };
+		pthread_mutex_t *mutex = &w.shared->stripes[f.slot / SHARED_STRIPE_CLAIMS].mutex;
+		struct shared_claim *at = claim_slot(claim);
+		pthread_t keeper;
+
+		assert_int_equal(pthread_mutex_lock(mutex), 0);
+		atomic_store(&at->state, CLAIM_FAILED);
+		assert_int_equal(pthread_create(&keeper, NULL, free_it, &f), 0);
+		usleep(300);
+		atomic_store(&at->state, CLAIM_FILLING);
+		pthread_mutex_unlock(mutex);
+		pthread_join(keeper, NULL);
+		assert_int_equal(atomic_load(&at->state), CLAIM_FILLING);
+		assert_int_equal(cache_claims_held(w.shared), 1);
+		cache_claim_drop(&claim);
+	}
+	world_close(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -475,6 +518,7 @@ int main(void)
 		cmocka_unit_test(test_what_was_drawn_comes_back),
 		cmocka_unit_test(test_the_ring_names_what_is_done_and_says_when_it_was_lapped),
 		cmocka_unit_test(test_another_worker_owns_it_and_wakes_us),
+		cmocka_unit_test(test_a_slot_that_has_a_new_owner_is_not_freed),
 		cmocka_unit_test(test_a_killed_owner_is_swept),
 		cmocka_unit_test(test_a_successor_sweeps_and_is_not_swept),
 		cmocka_unit_test(test_a_mutex_held_by_the_dead_is_repaired),

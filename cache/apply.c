@@ -6,7 +6,7 @@
  * Applying a record twice changes nothing.
  *
  * A record of removal is only needed where the replaced object could outlive its successor: where it lies in the same or a
- * younger segment, since the oldest is evicted first.
+ * younger segment, or in one that still takes entries, since the oldest that is sealed is evicted first.
  *
  * Chunk files belong to whatever record the index has for their object; a refresh takes them along to its own
  * log. A small body stays in its segment and goes with it, and the object goes then too.
@@ -114,7 +114,8 @@ static void log_removal(struct keeper_store *ks, const struct cache_key *key,
 	struct keeper_segment *seg = segment_find(ks, old->head_segment);
 	struct log *log;
 
-	if (old->head_segment < by->head_segment || seg == NULL)
+	if (seg == NULL ||
+	    (old->head_segment < by->head_segment && !segment_takes_entries(ks, old->head_segment)))
 		return;
 	memcpy(removal.primary, key->primary, sizeof(removal.primary));
 	log = segment_log(ks, seg);

@@ -269,6 +269,8 @@ struct keeper_segment *segment_find(const struct keeper_store *ks, uint32_t id);
 struct keeper_segment *segment_add(struct keeper_store *ks, uint32_t id);
 void segment_drop(struct keeper_store *ks, uint32_t id);
 uint32_t segment_state(const struct keeper_store *ks, uint32_t id);
+/* Open, or full with claims that may still name it. */
+bool segment_takes_entries(const struct keeper_store *ks, uint32_t id);
 /* How much of an open one is reserved. */
 uint64_t segment_tail(const struct keeper_store *ks, uint32_t id);
 /* Lookups miss what lies in it from here on. */

@@ -128,13 +128,12 @@ static uint64_t disk_bytes(int dir_fd, const char *path, uint64_t *out_size)
 /* What it takes on the disk; its file opened if fills under way may write to it. */
 static int take_in(struct keeper_store *ks, struct keeper_segment *seg)
 {
-	uint32_t state = segment_state(ks, seg->id);
 	char path[FORMAT_PATH_MAX];
 	uint64_t size;
 
 	format_segment_path(seg->id, path);
 	seg->charged_bytes = disk_bytes(ks->dir_fd, path, &size);
-	if (state == SEGMENT_OPEN || state == SEGMENT_FULL) {
+	if (segment_takes_entries(ks, seg->id)) {
 		seg->charged_bytes = ks->super.segment_bytes;
 		seg->fd = openat(ks->dir_fd, path, O_RDWR | O_CLOEXEC);
 		if (seg->fd < 0)

@@ -82,6 +82,13 @@ uint32_t segment_state(const struct keeper_store *ks, uint32_t id)
 	return sg == NULL ? SEGMENT_FREE : atomic_load_explicit(&sg->state, memory_order_acquire);
 }
 
+bool segment_takes_entries(const struct keeper_store *ks, uint32_t id)
+{
+	uint32_t state = segment_state(ks, id);
+
+	return state == SEGMENT_OPEN || state == SEGMENT_FULL;
+}
+
 void segment_set_dead(struct keeper_store *ks, uint32_t id)
 {
 	atomic_store_explicit(&ks->st->segments[id % SHARED_SEGMENTS].state, SEGMENT_DEAD,
@@ -107,13 +114,6 @@ struct log *segment_log(struct keeper_store *ks, struct keeper_segment *seg)
 	return seg->touched ? &seg->log : NULL;
 }
 
-static bool takes_entries(const struct keeper_store *ks, uint32_t id)
-{
-	uint32_t state = segment_state(ks, id);
-
-	return state == SEGMENT_OPEN || state == SEGMENT_FULL;
-}
-
 /* Keeps the place, lets go of descriptor and memory. */
 static void close_log(struct log *log)
 {
@@ -133,7 +133,7 @@ static int flush_log(struct keeper_store *ks, struct keeper_segment *seg, bool i
 	ks->log_bytes += seg->log.bytes - before;
 	if (index)
 		index_set_applied(ks->index, seg->id, seg->log.bytes);
-	if (!takes_entries(ks, seg->id))
+	if (!segment_takes_entries(ks, seg->id))
 		close_log(&seg->log);
 	return 0;
 }

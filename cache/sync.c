@@ -246,13 +246,6 @@ static bool is_dirty(const struct keeper_store *ks, uint32_t id)
 	return seg->log_seen > seg->log_marked;
 }
 
-static bool takes_entries(const struct keeper_store *ks, uint32_t id)
-{
-	uint32_t state = segment_state(ks, id);
-
-	return state == SEGMENT_OPEN || state == SEGMENT_FULL;
-}
-
 /* Which segments, and to which end their logs can be marked (0: nothing to mark, but fills may have written to it); at most as
  * many as one flush of logs holds, the rest next time. */
 static int note_logs(struct sync *y)
@@ -265,7 +258,7 @@ static int note_logs(struct sync *y)
 	for (uint32_t id = ks->lowest_id; id < ks->next_id && y->log_count < KEEPER_TOUCHED; id++) {
 		bool dirty = is_dirty(ks, id);
 
-		if (dirty || takes_entries(ks, id))
+		if (dirty || segment_takes_entries(ks, id))
 			y->logs[y->log_count++] =
 				(struct log_end){ id, dirty ? segment_find(ks, id)->log_seen : 0 };
 	}

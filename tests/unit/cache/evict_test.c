@@ -148,6 +148,43 @@ static void replaced_objects_leave(void **state)
 	kit_close(&k);
 }
 
+static bool segment_is_there(struct kit *k, uint32_t id)
+{
+	return shared_segment(k->w.store, id) != NULL;
+}
+
+static uint32_t offered(struct kit *k, unsigned place)
+{
+	return atomic_load(&k->w.store->open[place]);
+}
+
+/* An object in a segment that few fill is replaced, and its successor's segment, though younger, goes first. */
+static void the_replaced_does_not_outlive_its_successor(void **state)
+{
+	struct kit k;
+	uint32_t young;
+
+	(void)state;
+	kit_open(&k, STORE_BYTES);
+	kit_store(&k, 0, 1, 1000);
+	k.w.cache->slot = 1; /* which prefers the other place */
+	young = offered(&k, 1);
+	assert_true(young > offered(&k, 0));
+	kit_store(&k, 0, 2, 1000);
+	for (unsigned n = 1; segment_is_there(&k, young); n++) {
+		KIT_WAIT(&k, offered(&k, 1) != 0);
+		kit_store(&k, n, 1, 1500000);
+	}
+	assert_false(kit_has(&k, 0));
+	k.w.cache->slot = 0;
+	kit_end_node(&k, SIGTERM);
+	assert_int_equal(index_wipe(k.dir.fd), 0);
+	kit_start_node(&k);
+	KIT_WAIT(&k, kit_is(&k, STORE_OPEN));
+	assert_false(kit_has(&k, 0));
+	kit_close(&k);
+}
+
 /* All in one process: what is used and what is free make up the capacity, always. */
 static void the_sum_holds(void **state)
 {
@@ -186,6 +223,7 @@ int main(void)
 		cmocka_unit_test(evicting_survives_deaths),
 		cmocka_unit_test(small_objects_keep_the_size),
 		cmocka_unit_test(replaced_objects_leave),
+		cmocka_unit_test(the_replaced_does_not_outlive_its_successor),
 		cmocka_unit_test(the_sum_holds),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -28,7 +28,7 @@ struct cache_shared; /* the shared memory: claims, segment tables, purge clock, 
 
 struct cache_store_conf {
 	struct view name;
-	int dir_fd;	     /* opened by the master; children open everything beneath it */
+	int dir_fd; /* opened by the master; children open everything beneath it */
 	uint64_t size_bytes;
 };
 
@@ -41,14 +41,16 @@ struct cache_conf {
 /* In the master: opens and locks store directories (creating them, mode 0750, owned by uid/gid when root). The lock is
  * flock on a lock file: it belongs to the returned descriptor, which the master and the keeper share; a
  * second node gets -EWOULDBLOCK. */
-int cache_store_open(struct view path, unsigned uid, unsigned gid, int *out_dir_fd, int *out_lock_fd) NODISCARD;
+int cache_store_open(struct view path, unsigned uid, unsigned gid, int *out_dir_fd, int *out_lock_fd)
+	NODISCARD;
 /* Mapped MAP_SHARED; inherited by fork. NULL: no memory. The descriptors for wakes are created in it too. */
 struct cache_shared *cache_shared_new(const struct cache_conf *conf) NODISCARD;
 void cache_shared_free(struct cache_shared *s);
 
 /* In a worker: slot 0..workers-1. Everything that a dead predecessor in this slot held is swept. Works while the
  * keeper is away (stores are then out of service until it is back). */
-int cache_attach(struct cache_shared *s, const struct cache_conf *conf, struct loop *l, unsigned slot, struct cache **out) NODISCARD;
+int cache_attach(struct cache_shared *s, const struct cache_conf *conf, struct loop *l,
+		 unsigned slot, struct cache **out) NODISCARD;
 void cache_detach(struct cache *c);
 /* From now on nothing is stored (draining without the keeper; the master is dead). */
 void cache_stop_storing(struct cache *c);
@@ -60,7 +62,7 @@ bool cache_in_service(const struct cache *c);
 struct cache_key {
 	uint8_t primary[16]; /* also the URL's purge scope */
 	uint64_t secondary;  /* 0: none */
-	uint64_t base;	     /* secondary before Vary (0 without kept headers): a Vary rule's record lies at (primary, base); no part
+	uint64_t base; /* secondary before Vary (0 without kept headers): a Vary rule's record lies at (primary, base); no part
 			      * of a lookup, so cache_find compares primary and secondary alone */
 };
 
@@ -86,40 +88,40 @@ struct cache_record {
 	uint64_t object_id, birth;
 	uint64_t body_id; /* whose body it is (chunk files bear it): object_id but after a refresh */
 	uint32_t head_segment, head_offset, head_bytes; /* whole entry: header, texts, stored head */
-	uint32_t body_segment, body_offset;		/* a body in a segment; segment 0: chunk files or none */
+	uint32_t body_segment, body_offset; /* a body in a segment; segment 0: chunk files or none */
 	uint64_t body_bytes;
 	struct wall received;
 	int64_t initial_age_ms, lifetime_ms;
 	uint32_t stale_while_revalidate_s, stale_if_error_s;
-	uint16_t vary_bytes;			/* kind VARY: the rule */
+	uint16_t vary_bytes; /* kind VARY: the rule */
 	char vary[CACHE_VARY_MAX];
 };
 
 /* 0; -ENOENT: not there (or its segment is dead, or its store out of service); -EIO: the store has gone bad. */
 int cache_find(struct cache *c, const struct cache_key *key, struct cache_record *out) NODISCARD;
 
-/* An object whose entry is in memory: counted; its files stay open (and so its bytes alive) while it is held. */
+/* An object whose entry is in memory; its files stay open (and so its bytes alive) while it is held. */
 struct cache_object {
-	uint32_t magic, refs;
+	uint32_t magic;
 	struct cache *cache;
 	struct cache_key key;
 	struct cache_record record;
-	struct cache_meta meta;	 /* views into this object's memory */
-	struct view head;	 /* stored fields, "Name: value CRLF" …, without final empty line */
-	struct view body;	 /* a small body that came with the entry; n 0: use cache_object_body */
+	struct cache_meta meta; /* views into this object's memory */
+	struct view head; /* stored fields, "Name: value CRLF" …, without final empty line */
+	struct view body; /* a small body that came with the entry; n 0: use cache_object_body */
 };
 
 /* Reads and checks the entry that the record points to. 0; -EINPROGRESS (wake follows; call again with the same
  * arguments; *pending carries the read between the calls, NULL at first); -ENOENT: gone meanwhile, or not
  * what the record says (a miss). */
 struct cache_read;
-int cache_object_open(struct cache *c, const struct cache_key *key, const struct cache_record *r, struct ready *wake,
-		      struct cache_read **pending, struct cache_object **out) NODISCARD;
+int cache_object_open(struct cache *c, const struct cache_key *key, const struct cache_record *r,
+		      struct ready *wake, struct cache_read **pending, struct cache_object **out)
+	NODISCARD;
 void cache_read_cancel(struct cache_read **pending);
-struct cache_object *cache_object_ref(struct cache_object *o);
-void cache_object_unref(struct cache_object *o);
+void cache_object_free(struct cache_object *o);
 
-/* Where body bytes from «offset» on lie: a descriptor (borrowed until the next call or unref), the offset in
+/* Where body bytes from «offset» on lie: a descriptor (borrowed until the next call or free), the offset in
  * it, and how many bytes (>0, at most 256 KiB) are there and in the page cache. -EINPROGRESS: being read by a
  * thread, wake follows. -EIO, -ENOENT: lost; the client's answer must be broken off. -ECANCELED: cut off (dead too long). */
 struct cache_span {
@@ -127,15 +129,15 @@ struct cache_span {
 	uint64_t offset;
 	uint32_t bytes;
 };
-/* Where one reader of an object stands; zero it; end it with cache_reader_fini before the object's unref. */
+/* Where one reader of an object stands; zero it; end it with cache_reader_fini before the object is freed. */
 struct cache_reader {
 	void *file;
 	void *pending;
 	struct ready *wake; /* of the last call: posted when the reader is cut off */
 	struct list link;
 };
-int cache_object_body(struct cache_object *o, struct cache_reader *r, uint64_t offset, struct ready *wake,
-		      struct cache_span *out) NODISCARD;
+int cache_object_body(struct cache_object *o, struct cache_reader *r, uint64_t offset,
+		      struct ready *wake, struct cache_span *out) NODISCARD;
 void cache_reader_fini(struct cache_reader *r);
 
 /* Popularity: one more hit (small saturating counter in shared memory). */
@@ -144,13 +146,18 @@ void cache_object_hit(struct cache_object *o);
 /* --- purge clock --------------------------------------------------------------------------- */
 
 enum cache_purged { CACHE_NOT_PURGED, CACHE_SOFT_PURGED, CACHE_HARD_PURGED };
-/* The clock now: the birth of what an origin request sent now brings. */
-uint64_t cache_purge_clock(const struct cache *c);
 /* Is this object older than a purge that names it? site_hash: of the site that asks. */
 enum cache_purged cache_object_purged(struct cache_object *o);
 
 /* Scopes: hashes of (kind, name); the URL's is its primary key. */
-enum cache_scope_kind { CACHE_SCOPE_URL, CACHE_SCOPE_PREFIX, CACHE_SCOPE_TAG, CACHE_SCOPE_HOST, CACHE_SCOPE_SITE, CACHE_SCOPE_ALL };
+enum cache_scope_kind {
+	CACHE_SCOPE_URL,
+	CACHE_SCOPE_PREFIX,
+	CACHE_SCOPE_TAG,
+	CACHE_SCOPE_HOST,
+	CACHE_SCOPE_SITE,
+	CACHE_SCOPE_ALL
+};
 struct cache_scope {
 	uint64_t hash;
 	uint64_t site_hash; /* whose objects it can name: spares other sites' hits a probe; 0: any */
@@ -169,8 +176,9 @@ struct cache_purge_ask {
 	uint32_t slot; /* 1-based mailbox; 0: not asked yet */
 	uint64_t ticket;
 };
-int cache_purge_ask(struct cache *c, struct cache_purge_ask *ask, const struct cache_scope *scopes, unsigned count /* at most 8 */,
-		    bool soft, struct ready *wake, uint64_t *out_sequence) NODISCARD;
+int cache_purge_ask(struct cache *c, struct cache_purge_ask *ask, const struct cache_scope *scopes,
+		    unsigned count /* at most 8 */, bool soft, struct ready *wake,
+		    uint64_t *out_sequence) NODISCARD;
 void cache_purge_ask_cancel(struct cache *c, struct cache_purge_ask *ask);
 
 /* An unsafe method's answer: raises the URL's cells only if a record or claim for its key exists (RFC 9111 §4.4). As above. */
@@ -181,8 +189,8 @@ bool cache_url_known(struct cache *c, const uint8_t primary[16]);
 /* The right and duty to fetch for a key. Owned by one request at a time, then by its fill. */
 struct cache_claim;
 enum cache_claimed {
-	CACHE_CLAIM_OWNED,  /* fetch it; look into the index once more first */
-	CACHE_CLAIM_WAIT,   /* another fetches: wake follows when its state changes; look up again then */
+	CACHE_CLAIM_OWNED, /* fetch it; look into the index once more first */
+	CACHE_CLAIM_WAIT, /* another fetches: wake follows when its state changes; look up again then */
 	CACHE_CLAIM_COMMIT, /* as WAIT, for a moment: it is whole and on its way into the index */
 	CACHE_CLAIM_PASS,   /* no room, or the stripe's mutex is busy: fetch without storing */
 };
@@ -193,8 +201,10 @@ struct cache_wait { /* a place among those who wait; zero it; cancel before lett
 	uint32_t slot;
 	uint32_t generation;
 };
-enum cache_claimed cache_claim_take(struct cache *c, const struct cache_key *key, struct cache_scope site, struct cache_scope host,
-				    struct cache_wait *wait, struct ready *wake, struct cache_claim **out);
+enum cache_claimed cache_claim_take(struct cache *c, const struct cache_key *key,
+				    struct cache_scope site, struct cache_scope host,
+				    struct cache_wait *wait, struct ready *wake,
+				    struct cache_claim **out);
 void cache_wait_cancel(struct cache *c, struct cache_wait *wait);
 /* When the request is sent to the origin: its birth (retries keep the first). */
 uint64_t cache_claim_birth(const struct cache_claim *cl);
@@ -217,8 +227,9 @@ enum { CACHE_LENGTH_UNKNOWN = -1 };
 
 /* key is the object's final key (with its Vary secondary); vary_rule: names, or empty. head: stored fields. body_bytes: or -1.
  * 0; -ENOSPC: no room now; -EFBIG; -EAGAIN: no store in service or too much unsynced: relay instead (the claim is dropped with its waiters). */
-int cache_fill_begin(struct cache_claim **claim, const struct cache_key *key, const struct cache_meta *meta, struct view vary_rule,
-		     struct view head, int64_t body_bytes, struct cache_fill **out) NODISCARD;
+int cache_fill_begin(struct cache_claim **claim, const struct cache_key *key,
+		     const struct cache_meta *meta, struct view vary_rule, struct view head,
+		     int64_t body_bytes, struct cache_fill **out) NODISCARD;
 /* How many bytes may follow now: 0: slow down (wake follows when there is room); negative: relay from here on (disk full or bad). */
 int64_t cache_fill_room(struct cache_fill *f, struct ready *wake);
 /* Append all n bytes. 0 or a negative errno (the fill is then broken: abort it). */
@@ -228,18 +239,17 @@ int64_t cache_fill_splice(struct cache_fill *f, int pipe_fd, size_t n) NODISCARD
 uint64_t cache_fill_ready(const struct cache_fill *f); /* bytes appended so far */
 /* A reader of what is there so far (below cache_fill_ready): as cache_object_body. Memory staging: out->fd is -1 and
  * *out_memory points to the bytes. Valid until the next call on the fill. */
-int cache_fill_body(struct cache_fill *f, struct cache_reader *r, uint64_t offset, struct ready *wake, struct cache_span *out,
-		    const char **out_memory) NODISCARD;
-struct cache_fill *cache_fill_ref(struct cache_fill *f);
-void cache_fill_unref(struct cache_fill *f); /* the last one frees; a fill that is neither finished nor aborted is aborted */
+int cache_fill_body(struct cache_fill *f, struct cache_reader *r, uint64_t offset,
+		    struct ready *wake, struct cache_span *out, const char **out_memory) NODISCARD;
+void cache_fill_free(struct cache_fill *f); /* a fill that is neither finished nor aborted is aborted */
 /* The end of the body was proved: hand it to the keeper. The object stays readable through f. */
 int cache_fill_finish(struct cache_fill *f) NODISCARD;
 void cache_fill_abort(struct cache_fill *f); /* the origin broke off: nothing is kept; waiters wake */
 
 /* A 304 validated o: a new head entry (merged fields, new times), the old body. Consumes the claim. As cache_fill_begin.
  * *out: the object as it is now (with the new head), usable at once without the index. */
-int cache_refresh(struct cache_claim **claim, struct cache_object *o, const struct cache_meta *meta, struct view head,
-		  struct cache_object **out) NODISCARD;
+int cache_refresh(struct cache_claim **claim, struct cache_object *o, const struct cache_meta *meta,
+		  struct view head, struct cache_object **out) NODISCARD;
 
 /* --- for the admin API and metrics ------------------------------------------------------------ */
 
@@ -248,10 +258,12 @@ struct cache_store_status {
 	const char *state; /* "open", "rebuilding", "failed: …" */
 	uint64_t size_bytes, used_bytes, dead_open_bytes, unsynced_bytes;
 	uint64_t objects, segments;
-	uint64_t commits, evicted_objects, evicted_segments, evicted_variants, fills_refused, index_bytes;
+	uint64_t commits, evicted_objects, evicted_segments, evicted_variants, fills_refused,
+		index_bytes;
 };
 /* Reads shared memory only. 0 or -ENOENT (no such store). */
-int cache_store_status(const struct cache_shared *s, unsigned store, struct cache_store_status *out) NODISCARD;
+int cache_store_status(const struct cache_shared *s, unsigned store, struct cache_store_status *out)
+	NODISCARD;
 /* Claims that aren't FREE: for leak checks. */
 unsigned cache_claims_held(const struct cache_shared *s);
 

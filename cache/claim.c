@@ -309,11 +309,6 @@ struct cache *claim_cache(struct cache_claim *cl)
 	return cl->cache;
 }
 
-uint32_t claim_number(const struct cache_claim *cl)
-{
-	return cl->slot;
-}
-
 uint64_t cache_claim_birth(const struct cache_claim *cl)
 {
 	return cl->birth;
@@ -352,7 +347,8 @@ void claim_done(struct cache_claim **cl)
 	forget(cl);
 }
 
-void claim_fail(struct cache_claim **cl)
+/* FILLING → FAILED after something was written: wakes who waits; the keeper unlinks and frees. *cl is freed. */
+static void claim_fail(struct cache_claim **cl)
 {
 	struct cache *c = (*cl)->cache;
 	struct shared_claim *at = slot_of(*cl);

@@ -56,13 +56,10 @@ bool claim_known(struct cache_shared *s, const uint8_t primary[16]);
 
 struct shared_claim *claim_slot(struct cache_claim *cl);
 struct cache *claim_cache(struct cache_claim *cl);
-uint32_t claim_number(const struct cache_claim *cl);
 /* Some purge already refused it: what it would store is not worth storing. */
 bool claim_is_superseded(const struct cache_claim *cl);
 /* FILLING → DONE, announced to the keeper. The claim is the keeper's from here on; *cl is freed. */
 void claim_done(struct cache_claim **cl);
-/* FILLING → FAILED after something was written: wakes who waits; the keeper unlinks and frees. *cl is freed. */
-void claim_fail(struct cache_claim **cl);
 
 /* The worker was woken: post the wakes of those whose claim is not FILLING or DONE any more; all: of everybody, since
  * nothing will be committed for now. */

@@ -7,7 +7,7 @@
  *	direct	  straight into its range of a segment: length known, too big to stage (or spliced)
  *	chunks	  a file for each chunk: length known to be over the segments' limit, or outgrown
  *
- * Lifetime: begin → write, splice … → finish or abort → (readable) → last unref. The claim ends at finish (the keeper's from
+ * Lifetime: begin → write, splice … → finish or abort → (readable) → free. The claim ends at finish (the keeper's from
  * there on) or abort; chunk files of an aborted fill are unlinked, and their bytes given back, by the keeper, in the same way
  * whether this process aborted it or died.
  *
@@ -45,7 +45,7 @@ enum fill_mode { MODE_STAGED, MODE_DIRECT, MODE_CHUNKS };
 enum fill_state { FILL_OPEN, FILL_DONE, FILL_BROKEN };
 
 struct cache_fill {
-	uint32_t magic, refs;
+	uint32_t magic;
 	struct cache *cache;
 	struct cache_claim *claim; /* ours until finish or abort */
 	struct shared_claim *shared;
@@ -120,7 +120,7 @@ int cache_fill_begin(struct cache_claim **claim, const struct cache_key *key,
 	atomic_store_explicit(&f->shared->object_id, f->object.object_id, memory_order_release);
 	e = prepare(f);
 	if (e < 0) {
-		cache_fill_unref(f);
+		cache_fill_free(f);
 		return refuse(claim, store, e);
 	}
 	f->claim = *claim;
@@ -195,7 +195,6 @@ static struct cache_fill *new_fill(struct cache *c, const struct cache_key *key,
 	if (f == NULL)
 		return NULL;
 	f->magic = FILL_MAGIC;
-	f->refs = 1;
 	f->cache = c;
 	f->key = *key;
 	f->head_bytes = head_bytes;
@@ -710,21 +709,11 @@ void cache_fill_abort(struct cache_fill *f)
 	drop_claim(f);
 }
 
-struct cache_fill *cache_fill_ref(struct cache_fill *f)
-{
-	CHECK_MAGIC(f, FILL_MAGIC);
-	f->refs++;
-	return f;
-}
-
-void cache_fill_unref(struct cache_fill *f)
+void cache_fill_free(struct cache_fill *f)
 {
 	if (f == NULL)
 		return;
 	CHECK_MAGIC(f, FILL_MAGIC);
-	CHECK(f->refs > 0);
-	if (--f->refs != 0)
-		return;
 	stop_waiting(f);
 	drop_claim(f);
 	files_put(&f->cache->files, &f->segment);

@@ -293,7 +293,6 @@ struct log_end {
 /* Writes what was gathered; where they end now goes to «out» (room for KEEPER_TOUCHED). index: also noted as applied, in
  * the transaction that is open. 0, or the first error: some may have been written. */
 int logs_flush(struct keeper_store *ks, bool index, struct log_end *out, unsigned *out_count) NODISCARD;
-void logs_forget(struct keeper_store *ks);
 /* In the loop: the logs have grown. */
 void logs_grown(struct keeper_store *ks, const struct log_end *ends, unsigned count);
 

@@ -91,6 +91,11 @@ static char *gather(struct log *log, size_t n)
 	return log->gathered + log->gathered_bytes;
 }
 
+static uint64_t log_end(const struct log *log)
+{
+	return log->bytes + log->gathered_bytes;
+}
+
 void log_add_object(struct log *log, enum format_log_type type, const struct format_object *o,
 		    const struct format_texts *t)
 {
@@ -109,11 +114,6 @@ void log_add(struct log *log, enum format_log_type type, const void *payload, si
 
 	if (p != NULL)
 		log->gathered_bytes += format_log_small_encode(type, payload, n, log_end(log), p);
-}
-
-uint64_t log_end(const struct log *log)
-{
-	return log->bytes + log->gathered_bytes;
 }
 
 int log_flush(struct log *log)

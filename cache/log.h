@@ -29,8 +29,6 @@ int log_open(int dir_fd, uint32_t segment, uint64_t end, struct log *out) NODISC
 void log_add_object(struct log *log, enum format_log_type type, const struct format_object *o,
 		    const struct format_texts *t);
 void log_add(struct log *log, enum format_log_type type, const void *payload, size_t n);
-/* Where the log ends once what is gathered is written. */
-uint64_t log_end(const struct log *log);
 /* Writes what is gathered. 0; a negative errno: nothing of it counts. */
 int log_flush(struct log *log) NODISCARD;
 void log_forget(struct log *log);

@@ -6,7 +6,7 @@
  * must be the record's: an index that points somewhere else costs a miss, never a wrong answer. Where the bytes aren't in
  * memory a thread reads them.
  *
- * Lifetime of an object: cache_object_open (or cache_refresh) → counted → last unref frees. It holds the segment's
+ * Lifetime of an object: cache_object_open (or cache_refresh) → cache_object_free. It holds the segment's
  * file open if its body lies there, so an eviction doesn't take the bytes away; chunk files are opened as they are
  * reached, and an eviction in between breaks the answer off.
  */
@@ -46,7 +46,6 @@ struct cache_object *object_new(struct cache *c, const struct cache_key *key,
 		return NULL;
 	memset(&o->seen.meta, 0, sizeof(o->seen.meta));
 	o->seen.magic = OBJECT_MAGIC;
-	o->seen.refs = 1;
 	o->seen.cache = c;
 	o->seen.key = *key;
 	o->seen.head = o->seen.body = o->vary = (struct view){ NULL, 0 };
@@ -62,22 +61,13 @@ void *object_entry(struct cache_object *o)
 	return inner(o)->entry;
 }
 
-struct cache_object *cache_object_ref(struct cache_object *o)
-{
-	inner(o)->seen.refs++;
-	return o;
-}
-
-void cache_object_unref(struct cache_object *o)
+void cache_object_free(struct cache_object *o)
 {
 	struct object *in;
 
 	if (o == NULL)
 		return;
 	in = inner(o);
-	CHECK(o->refs > 0);
-	if (--o->refs != 0)
-		return;
 	files_put(&o->cache->files, &in->file);
 	o->magic = 0;
 	free(in);
@@ -93,7 +83,8 @@ void object_share_file(struct cache_object *o, const struct cache_object *before
 
 /* --- what the bytes say -------------------------------------------------------------------------------- */
 
-void object_meta(const struct format_object *f, const struct format_texts *t, struct cache_meta *out)
+static void object_meta(const struct format_object *f, const struct format_texts *t,
+			struct cache_meta *out)
 {
 	*out = (struct cache_meta){
 		.status = f->status,
@@ -144,13 +135,6 @@ int object_decode(struct cache_object *o)
 	return 0;
 }
 
-const struct format_object *object_format(const struct cache_object *o)
-{
-	const struct object *in = CONTAINER_OF(o, const struct object, seen);
-
-	return &((const struct format_entry *)(const void *)in->entry)->object;
-}
-
 struct view object_vary(const struct cache_object *o)
 {
 	return CONTAINER_OF(o, const struct object, seen)->vary;
@@ -185,7 +169,7 @@ static int opened(struct cache_object *o, struct file *f, int64_t n, struct cach
 	}
 	files_put(&c->files, &f);
 	if (e < 0) {
-		cache_object_unref(o);
+		cache_object_free(o);
 		return e;
 	}
 	*out = o;

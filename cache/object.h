@@ -12,11 +12,8 @@ void *object_entry(struct cache_object *o);
 /* The bytes are there: checks them against the record, sets meta, head and a small body. -ENOENT: not what the record says. */
 int object_decode(struct cache_object *o) NODISCARD;
 /* What else the entry tells: the Vary rule. Valid after object_decode. */
-const struct format_object *object_format(const struct cache_object *o);
 struct view object_vary(const struct cache_object *o);
 /* The body's bytes stay alive for o as they do for «before», whose body it shares. */
 void object_share_file(struct cache_object *o, const struct cache_object *before);
-/* Meta of a decoded entry. */
-void object_meta(const struct format_object *f, const struct format_texts *t, struct cache_meta *out);
 
 #endif

@@ -86,11 +86,6 @@ uint64_t purge_clock_now(const struct cache_shared *s)
 	return atomic_load_explicit(&s->purge_clock, memory_order_acquire);
 }
 
-uint64_t purge_clock_newest(const struct cache_shared *s, const struct cache_scope *scope, bool soft)
-{
-	return newest(s, scope->hash, scope->kind, soft);
-}
-
 bool purge_clock_hit(const struct cache_shared *s, const struct cache_scope *scopes, unsigned count,
 		     bool soft, uint64_t birth)
 {
@@ -102,11 +97,6 @@ bool purge_clock_hit(const struct cache_shared *s, const struct cache_scope *sco
 }
 
 /* --- the worker's side --------------------------------------------------------------------------- */
-
-uint64_t cache_purge_clock(const struct cache *c)
-{
-	return purge_clock_now(c->shared);
-}
 
 static bool named(const struct cache_object *o, bool soft, uint64_t birth)
 {

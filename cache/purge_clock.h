@@ -23,9 +23,7 @@ void purge_clock_raise(struct cache_shared *s, const struct cache_scope *scope, 
 void purge_clock_publish(struct cache_shared *s, uint64_t number);
 uint64_t purge_clock_now(const struct cache_shared *s);
 
-/* The newest purge, hard or soft, that names this scope; 0: none. */
-uint64_t purge_clock_newest(const struct cache_shared *s, const struct cache_scope *scope, bool soft);
-/* Does a hard purge newer than «birth» name one of these? */
+/* Does a purge (soft: a soft one) newer than «birth» name one of these? */
 bool purge_clock_hit(const struct cache_shared *s, const struct cache_scope *scopes, unsigned count,
 		     bool soft, uint64_t birth);
 

@@ -149,7 +149,7 @@ static int write_entry(struct refresh *rf, struct cache_object *o, struct cache_
 	if (e == 0)
 		e = object_decode(fresh);
 	if (e < 0) {
-		cache_object_unref(fresh);
+		cache_object_free(fresh);
 		return e;
 	}
 	object_share_file(fresh, o);

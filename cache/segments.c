@@ -138,6 +138,19 @@ static int flush_log(struct keeper_store *ks, struct keeper_segment *seg, bool i
 	return 0;
 }
 
+static void logs_forget(struct keeper_store *ks)
+{
+	for (unsigned i = 0; i < ks->touched_count; i++) {
+		struct keeper_segment *seg = segment_find(ks, ks->touched[i]);
+
+		if (seg == NULL || !seg->touched)
+			continue;
+		log_forget(&seg->log);
+		seg->touched = false;
+	}
+	ks->touched_count = 0;
+}
+
 int logs_flush(struct keeper_store *ks, bool index, struct log_end *out, unsigned *out_count)
 {
 	unsigned count = 0;
@@ -158,19 +171,6 @@ int logs_flush(struct keeper_store *ks, bool index, struct log_end *out, unsigne
 		logs_forget(ks);
 	ks->touched_count = 0;
 	return r;
-}
-
-void logs_forget(struct keeper_store *ks)
-{
-	for (unsigned i = 0; i < ks->touched_count; i++) {
-		struct keeper_segment *seg = segment_find(ks, ks->touched[i]);
-
-		if (seg == NULL || !seg->touched)
-			continue;
-		log_forget(&seg->log);
-		seg->touched = false;
-	}
-	ks->touched_count = 0;
 }
 
 void logs_grown(struct keeper_store *ks, const struct log_end *ends, unsigned count)

@@ -129,16 +129,6 @@ void verdict_lifetime(const struct http_response *rs, const struct exchange_time
 	};
 }
 
-const char *verdict_lifetime_source(const struct http_request *rq, const struct http_response *rs,
-				    const struct exchange_times *t, const struct conf_cache *conf)
-{
-	struct verdict_lifetime life;
-
-	(void)rq;
-	verdict_lifetime(rs, t, conf, &life);
-	return life.source;
-}
-
 const char *store_reason_text(enum store_reason r)
 {
 	static const char *const texts[] = {

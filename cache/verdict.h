@@ -31,7 +31,7 @@ struct cache_meta {
 	uint64_t site_hash, host_hash; /* purge scopes' hashes: cache_scope_site, cache_scope_host */
 	struct view url;	       /* "http://host/path?query", for people and the admin API */
 	struct view etag, last_modified; /* as received, or empty */
-	uint32_t max_variants;	/* of the site */
+	uint32_t max_variants;		 /* of the site */
 	const uint64_t *tags;		 /* scope hashes, sorted; NULL: none */
 	uint16_t tag_count;
 };
@@ -92,9 +92,6 @@ struct verdict_lifetime {
 };
 void verdict_lifetime(const struct http_response *rs, const struct exchange_times *t,
 		      const struct conf_cache *conf, struct verdict_lifetime *out);
-/* The source alone. */
-const char *verdict_lifetime_source(const struct http_request *rq, const struct http_response *rs,
-				    const struct exchange_times *t, const struct conf_cache *conf);
 
 /*
  * Fields of an answer that may be stored without them alone: those that no-cache="…" or private="…" list (RFC 9111 §5.2.2.4,
@@ -137,21 +134,12 @@ bool verdict_stale_if_error(const struct http_request *rq, const struct cache_me
 
 /* --- what the origin says of a stored response ----------------------------------------------------- */
 
-/* Is a 304 about this stored response (RFC 9111 §4.3.4)? No, if it names another entity tag, or, without a tag, another
- * Last-Modified: then it answers a condition of the client's own, and may update nothing. */
-bool verdict_validates(const struct cache_meta *m, const struct http_response *rs);
-
 /* What a 200 to HEAD means for a stored GET (RFC 9111 §4.3.5): it updates it as a 304 does, or shows that it is out of date. */
 enum head_verdict { HEAD_TELLS_NOTHING, HEAD_UPDATES, HEAD_OUTDATES };
 enum head_verdict verdict_head(const struct cache_meta *m, uint64_t body_bytes,
 			       const struct http_response *rs);
 
 /* --- what clients are told ---------------------------------------------------------------------- */
-
-/* If-None-Match (weak comparison), else If-Modified-Since (RFC 9110 §13.2.2). True: answer 304 (412 isn't for a cache). Where Date
- * is at hand, http_preconditions knows more: If-Modified-Since for what has no Last-Modified. */
-bool verdict_not_modified(const struct http_request *rq, uint16_t status, struct view etag,
-			  struct view last_modified);
 
 /* The Cache-Control for clients where the site has a client_ttl: returns its length; Age and Expires are then left out. 0: the
  * origin's fields stay, since it forbids (no-store, no-cache, private), or since this is an error. rs: as it came, or as stored. */

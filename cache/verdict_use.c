@@ -190,15 +190,6 @@ static bool tag_agrees(struct view stored, struct view said)
 	return view_eq(a.opaque, b.opaque);
 }
 
-bool verdict_validates(const struct cache_meta *m, const struct http_response *rs)
-{
-	struct view etag = value_of(rs, FIELD_ETAG);
-
-	if (etag.n > 0)
-		return tag_agrees(m->etag, etag);
-	return date_agrees(m->last_modified, value_of(rs, FIELD_LAST_MODIFIED));
-}
-
 enum head_verdict verdict_head(const struct cache_meta *m, uint64_t body_bytes,
 			       const struct http_response *rs)
 {
@@ -210,18 +201,4 @@ enum head_verdict verdict_head(const struct cache_meta *m, uint64_t body_bytes,
 			       date_agrees(m->last_modified, value_of(rs, FIELD_LAST_MODIFIED))
 		       ? HEAD_UPDATES
 		       : HEAD_OUTDATES;
-}
-
-/* --- conditional requests of clients --------------------------------------------------------- */
-
-bool verdict_not_modified(const struct http_request *rq, uint16_t status, struct view etag,
-			  struct view last_modified)
-{
-	/* Where neither Last-Modified nor Date is known, it was modified just now. */
-	struct http_selected s = { .status = status,
-				   .etag = etag,
-				   .last_modified = last_modified,
-				   .received = { INT64_MAX } };
-
-	return http_preconditions(rq->method, &rq->fields, &s, false) == CONDITION_NOT_MODIFIED;
 }

@@ -340,9 +340,6 @@ void conf_request_rules(const struct conf_site *s, const struct conf_request *r,
  */
 void conf_response_rules(const struct conf_site *s, uint16_t status, struct view content_type,
 			 struct conf_cache *cache, struct conf_ruling *ruling);
-/* Only what of it is in the key and in the cache settings: conf_request_rules without a ruling. *out_rule: its rule. */
-void conf_cache_for(const struct conf_site *s, const struct conf_request *r, struct conf_cache *out,
-		    struct conf_origin **out_origin, int *out_rule);
 
 /* Does a rule apply to requests of a URL (path, query and host of r)? MAYBE: it asks for more than the URL. */
 enum conf_likely { CONF_NO, CONF_MAYBE, CONF_YES };

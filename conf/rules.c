@@ -259,16 +259,6 @@ void conf_request_rules(const struct conf_site *s, const struct conf_request *r,
 	try_rules(s, r, out_cache, out);
 }
 
-void conf_cache_for(const struct conf_site *s, const struct conf_request *r, struct conf_cache *out,
-		    struct conf_origin **out_origin, int *out_rule)
-{
-	struct conf_ruling ruling;
-
-	conf_request_rules(s, r, out, &ruling);
-	*out_origin = ruling.origin;
-	*out_rule = ruling.rule;
-}
-
 /* --- with the answer */
 
 /* "Text/HTML; charset=utf-8" is "Text/HTML". */

@@ -156,7 +156,8 @@ static void judge(struct object_call *o, cJSON *to, const struct cache_meta *met
 		would = "miss";
 		reason = "purged";
 	} else {
-		reason = verdict_use_reason(&plain, meta, &times, purged == CACHE_SOFT_PURGED, &o->cache);
+		reason = verdict_use_reason(&plain, meta, &times, purged == CACHE_SOFT_PURGED,
+					    &o->cache);
 	}
 	add_seconds(to, "age", times.age_ms);
 	add_seconds(to, "lifetime", meta->lifetime_ms);
@@ -187,10 +188,12 @@ static void add_lifetime_source(struct admin_call *c, cJSON *to, const struct ca
 	struct verdict_lifetime l;
 	struct view text;
 
-	conf_response_rules(o->target.site, meta->status, content_type_of(fields), &o->cache, &o->ruling);
+	conf_response_rules(o->target.site, meta->status, content_type_of(fields), &o->cache,
+			    &o->ruling);
 	verdict_lifetime(&stored, &times, &o->cache, &l);
-	text = arena_printf(&c->arena, "%s%s%.*s%s%s", l.source, l.field.n > 0 ? " of " : "", VIEW_ARG(l.field),
-			    l.clamp != NULL ? ", changed by " : "", l.clamp != NULL ? l.clamp : "");
+	text = arena_printf(&c->arena, "%s%s%.*s%s%s", l.source, l.field.n > 0 ? " of " : "",
+			    VIEW_ARG(l.field), l.clamp != NULL ? ", changed by " : "",
+			    l.clamp != NULL ? l.clamp : "");
 	(void)cJSON_AddStringToObject(to, "lifetime_by", text.p != NULL ? text.p : l.source);
 }
 
@@ -344,7 +347,7 @@ static int show_variants(struct admin_call *c)
 		if (r != 0)
 			continue; /* evicted meanwhile */
 		show(c, v, object);
-		cache_object_unref(object);
+		cache_object_free(object);
 	}
 	return 0;
 }

@@ -66,14 +66,16 @@ static void put_date(struct text *t, struct wall when)
 }
 
 struct view answer_fields(const struct http_response *rs, const struct conf_cache *cache,
-			  const struct verdict_withheld *withheld, struct wall received, unsigned flags, struct arena *a)
+			  const struct verdict_withheld *withheld, struct wall received,
+			  unsigned flags, struct arena *a)
 {
 	struct text t = text_new(a, bytes_of(&rs->fields) + 64);
 
 	for (uint16_t i = 0; i < rs->fields.count; i++) {
 		const struct http_field *f = &rs->fields.at[i];
 
-		if (kept(f, cache, flags) && (withheld == NULL || !verdict_field_withheld(withheld, f->name)))
+		if (kept(f, cache, flags) &&
+		    (withheld == NULL || !verdict_field_withheld(withheld, f->name)))
 			text_line(&t, f->name, f->value);
 	}
 	if (!http_fields_has(&rs->fields, FIELD_DATE))
@@ -84,17 +86,19 @@ struct view answer_fields(const struct http_response *rs, const struct conf_cach
 /* --- a 304's fields into stored ones ----------------------------------------------------------- */
 
 /* RFC 9111 §3.2: what describes the stored bytes is never updated; nor the entity tag, which was compared to come here. */
-static bool updates(const struct http_field *f, const struct conf_cache *cache, const struct verdict_withheld *withheld)
+static bool updates(const struct http_field *f, const struct conf_cache *cache,
+		    const struct verdict_withheld *withheld)
 {
 	const uint64_t never = bit(FIELD_CONTENT_ENCODING) | bit(FIELD_CONTENT_RANGE) | bit(FIELD_ETAG);
 	unsigned flags = cache->set_cookie == CONF_SET_COOKIE_STORE ? ANSWER_KEEP_SET_COOKIE : 0;
 
-	return kept(f, cache, flags) && !(never & bit(f->id)) && !view_eq_nocase(f->name, VIEW("Content-MD5")) &&
+	return kept(f, cache, flags) && !(never & bit(f->id)) &&
+	       !view_eq_nocase(f->name, VIEW("Content-MD5")) &&
 	       !verdict_field_withheld(withheld, f->name);
 }
 
-static bool replaced(const struct http_field *old, const struct http_fields *fresh, const struct conf_cache *cache,
-		     const struct verdict_withheld *withheld)
+static bool replaced(const struct http_field *old, const struct http_fields *fresh,
+		     const struct conf_cache *cache, const struct verdict_withheld *withheld)
 {
 	uint16_t at = 0;
 	const struct http_field *f;
@@ -107,8 +111,8 @@ static bool replaced(const struct http_field *old, const struct http_fields *fre
 	return false;
 }
 
-struct view answer_merge(struct view stored, const struct http_response *validated, const struct conf_cache *cache,
-			 struct wall received, struct arena *a)
+struct view answer_merge(struct view stored, const struct http_response *validated,
+			 const struct conf_cache *cache, struct wall received, struct arena *a)
 {
 	struct http_field at[ANSWER_FIELDS_MAX];
 	struct http_fields old = { .at = at, .capacity = ARRAY_LEN(at) };
@@ -130,15 +134,19 @@ struct view answer_merge(struct view stored, const struct http_response *validat
 	return text_view(&t);
 }
 
-bool answer_matches_conditions(const struct http_request *rq, const struct cache_meta *m, struct view stored)
+bool answer_matches_conditions(const struct http_request *rq, const struct cache_meta *m,
+			       struct view stored)
 {
 	struct http_field at[ANSWER_FIELDS_MAX];
 	struct http_fields f = { .at = at, .capacity = ARRAY_LEN(at) };
-	struct http_selected selected = { .status = m->status, .etag = m->etag, .last_modified = m->last_modified,
+	struct http_selected selected = { .status = m->status,
+					  .etag = m->etag,
+					  .last_modified = m->last_modified,
 					  .received = m->received };
 	const struct http_field *date;
 
-	if (!http_fields_has(&rq->fields, FIELD_IF_NONE_MATCH) && !http_fields_has(&rq->fields, FIELD_IF_MODIFIED_SINCE))
+	if (!http_fields_has(&rq->fields, FIELD_IF_NONE_MATCH) &&
+	    !http_fields_has(&rq->fields, FIELD_IF_MODIFIED_SINCE))
 		return false;
 	if (http_fields_parse(&f, stored.p, stored.n) != 0)
 		return false;
@@ -153,8 +161,8 @@ struct view answer_not_modified(struct view stored, struct arena *a)
 	struct http_field at[ANSWER_FIELDS_MAX];
 	struct http_fields old = { .at = at, .capacity = ARRAY_LEN(at) };
 	struct text t = text_new(a, stored.n);
-	const uint64_t left_out = bit(FIELD_CONTENT_TYPE) | bit(FIELD_CONTENT_ENCODING) | bit(FIELD_CONTENT_RANGE) |
-				  bit(FIELD_ACCEPT_RANGES);
+	const uint64_t left_out = bit(FIELD_CONTENT_TYPE) | bit(FIELD_CONTENT_ENCODING) |
+				  bit(FIELD_CONTENT_RANGE) | bit(FIELD_ACCEPT_RANGES);
 
 	if (http_fields_parse(&old, stored.p, stored.n) != 0)
 		return stored;
@@ -177,10 +185,6 @@ static struct view reason_text(enum forward_reason why)
 		return VIEW("vary-miss");
 	case FORWARD_STALE:
 		return VIEW("stale");
-	case FORWARD_REQUEST:
-		return VIEW("request");
-	case FORWARD_MISS:
-		return VIEW("miss");
 	default:
 		return VIEW("uri-miss");
 	}
@@ -206,7 +210,8 @@ static void put_key(struct text *t, const struct request *r)
 	text_put(t, VIEW("\""));
 }
 
-static void put_cache_status(struct text *t, const struct request *r, bool hit, bool stored, uint16_t forward_status)
+static void put_cache_status(struct text *t, const struct request *r, bool hit, bool stored,
+			     uint16_t forward_status)
 {
 	text_put(t, VIEW("Cache-Status: "));
 	text_put(t, r->conf->name);
@@ -237,8 +242,8 @@ static void put_cache_status(struct text *t, const struct request *r, bool hit, 
 	text_put(t, VIEW("\r\n"));
 }
 
-struct view answer_own(struct request *r, int64_t age_ms, bool hit, bool stored, uint16_t forward_status,
-		       struct view via_version)
+struct view answer_own(struct request *r, int64_t age_ms, bool hit, bool stored,
+		       uint16_t forward_status, struct view via_version)
 {
 	struct text t = text_new(&r->arena, OWN_BYTES + (r->cache.key_show ? 2 * r->target.path.n : 0));
 

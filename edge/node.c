@@ -22,7 +22,8 @@
 
 enum { WAIT_MS = 10000, WAIT_STEP_MS = 50 };
 
-int node_text(const struct node_options *o, struct conf_faults *faults, char **out_text)
+/* The text that the options name. Faults are told. 0 or a negative errno. */
+static int node_text(const struct node_options *o, struct conf_faults *faults, char **out_text)
 {
 	if (o->file != NULL)
 		return conf_read(o->file, faults, out_text);

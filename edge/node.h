@@ -39,8 +39,6 @@ struct node {
 	struct logs logs;
 };
 
-/* The text that the options name. Faults are told. 0 or a negative errno. */
-int node_text(const struct node_options *o, struct conf_faults *faults, char **out_text) NODISCARD;
 /* Checked whole, with slots that keep those of «before» (NULL: none). */
 int node_conf_read(const struct node_options *o, const struct conf *before, uint32_t generation,
 		   struct conf_faults *faults, struct node_conf *out) NODISCARD;

@@ -30,17 +30,17 @@ static const struct step steps[] = {
 	[REQUEST_ROUTE] = { "route", step_route },
 	[REQUEST_LOOK_UP] = { "look_up", request_step_look_up },
 	[REQUEST_OPEN] = { "open", request_step_open },
-	[REQUEST_CLAIM] = { "claim", request_step_claim },   /* collapse.wait */
+	[REQUEST_CLAIM] = { "claim", request_step_claim }, /* collapse.wait */
 	[REQUEST_FETCH] = { "fetch", request_step_fetch },
-	[REQUEST_AWAIT] = { "await", request_step_await },   /* the fetch's timeouts; body_timeout */
-	[REQUEST_RELAY] = { "relay", request_step_relay },   /* the fetch's; send_timeout */
-	[REQUEST_FOLLOW] = { "follow", request_step_follow }, /* send_timeout */
+	[REQUEST_AWAIT] = { "await", request_step_await }, /* the fetch's timeouts; body_timeout */
+	[REQUEST_RELAY] = { "relay", request_step_relay }, /* the fetch's; send_timeout */
+	[REQUEST_FOLLOW] = { "follow", request_step_follow },	 /* send_timeout */
 	[REQUEST_DELIVER] = { "deliver", request_step_deliver }, /* send_timeout */
 	[REQUEST_INVALIDATE] = { "invalidate", request_step_invalidate },
 	[REQUEST_PARTS] = { "parts", request_step_parts }, /* send_timeout */
 	[REQUEST_PURGE] = { "purge", request_step_purge },
-	[REQUEST_SEND] = { "send", step_send },		     /* send_timeout */
-	[REQUEST_FINISH] = { "finish", step_finish },	     /* send_timeout */
+	[REQUEST_SEND] = { "send", step_send },	      /* send_timeout */
+	[REQUEST_FINISH] = { "finish", step_finish }, /* send_timeout */
 	[REQUEST_END] = { "end", step_end },
 };
 
@@ -103,12 +103,13 @@ static struct request *request_new(struct worker *w, struct exchange *x)
 
 static bool is_health_check(const struct http_request *rq, const struct conf_listener *listener)
 {
-	return listener != NULL && listener->health_path.n > 0 && view_eq(rq->path, listener->health_path) &&
+	return listener != NULL && listener->health_path.n > 0 &&
+	       view_eq(rq->path, listener->health_path) &&
 	       (rq->method == METHOD_GET || rq->method == METHOD_HEAD);
 }
 
-int request_begin(struct worker *w, struct exchange *x, const struct http_request *rq, enum http_fault fault,
-		  const struct conf_listener *listener)
+int request_begin(struct worker *w, struct exchange *x, const struct http_request *rq,
+		  enum http_fault fault, const struct conf_listener *listener)
 {
 	struct request *r = request_new(w, x);
 
@@ -231,7 +232,8 @@ static const struct exchange_ops void_ops = {
 
 /* What a client wants for itself: a part, or only what is stored. */
 static const uint64_t not_for_others = UINT64_C(1) << FIELD_RANGE | UINT64_C(1) << FIELD_IF_RANGE |
-				       UINT64_C(1) << FIELD_CACHE_CONTROL | UINT64_C(1) << FIELD_PRAGMA;
+				       UINT64_C(1) << FIELD_CACHE_CONTROL |
+				       UINT64_C(1) << FIELD_PRAGMA;
 
 /* The request as a GET of its own, in a's memory: the connection's is gone before the origin answers. */
 static struct http_request *copy_head(const struct http_request *from, struct arena *a)
@@ -249,7 +251,9 @@ static struct http_request *copy_head(const struct http_request *from, struct ar
 	to->framing = FRAMING_NONE;
 	to->authority = arena_copy(a, from->authority);
 	to->path = arena_copy(a, from->path);
-	to->fields = (struct http_fields){ .at = at, .count = from->fields.count, .capacity = from->fields.count,
+	to->fields = (struct http_fields){ .at = at,
+					   .count = from->fields.count,
+					   .capacity = from->fields.count,
 					   .seen = from->fields.seen & ~not_for_others };
 	for (uint16_t i = 0; i < from->fields.count; i++) {
 		at[i] = from->fields.at[i];
@@ -389,7 +393,8 @@ static enum step_result step_route(struct machine *m)
 	int e;
 
 	if (r->early_status != 0)
-		return request_error(r, r->early_status, r->early_status == 408 ? NULL : "http_request_error",
+		return request_error(r, r->early_status,
+				     r->early_status == 408 ? NULL : "http_request_error",
 				     r->early_text);
 	if (rq == NULL)
 		return request_goto(r, REQUEST_END);
@@ -459,7 +464,8 @@ static struct view error_fields(struct request *r, uint16_t status, const char *
 	return text_view(&t);
 }
 
-enum step_result request_error(struct request *r, uint16_t status, const char *proxy_error, const char *text)
+enum step_result request_error(struct request *r, uint16_t status, const char *proxy_error,
+			       const char *text)
 {
 	struct view body = arena_printf(&r->arena, "%u: %s\n", status, text);
 
@@ -536,8 +542,10 @@ static enum step_result step_finish(struct machine *m)
 static struct view result_text(const struct request *r)
 {
 	static const char *const text[] = {
-		[STATS_HIT] = "hit",   [STATS_MISS] = "miss",	  [STATS_STALE] = "stale", [STATS_REVALIDATED] = "revalidated",
-		[STATS_PASS] = "pass", [STATS_BYPASS] = "bypass", [STATS_ERROR] = "error", [STATS_RESULTS] = "none",
+		[STATS_HIT] = "hit",	 [STATS_MISS] = "miss",
+		[STATS_STALE] = "stale", [STATS_REVALIDATED] = "revalidated",
+		[STATS_PASS] = "pass",	 [STATS_BYPASS] = "bypass",
+		[STATS_ERROR] = "error", [STATS_RESULTS] = "none",
 	};
 
 	return view_str(text[r->result]);
@@ -590,8 +598,9 @@ static void account(struct request *r)
 	if (r->background || r->health)
 		return;
 	if (r->target.site != NULL && r->result != STATS_RESULTS)
-		stats_request(stats_site(r->w->stats, r->target.site->slot), r->x->sent_head ? r->answer.status : 0,
-			      r->result, r->x->sent_bytes, ttfb, duration);
+		stats_request(stats_site(r->w->stats, r->target.site->slot),
+			      r->x->sent_head ? r->answer.status : 0, r->result, r->x->sent_bytes,
+			      ttfb, duration);
 	if (access_log_wanted(r->w->access))
 		log_access(r, ttfb, duration);
 }
@@ -607,7 +616,7 @@ void request_forget_object(struct request *r)
 	if (r->object == NULL)
 		return;
 	cache_reader_fini(&r->reader);
-	cache_object_unref(r->object);
+	cache_object_free(r->object);
 	r->object = NULL;
 }
 

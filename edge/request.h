@@ -24,8 +24,12 @@ enum { REQUEST_MAGIC = 0x72657175, REQUEST_ARENA_MAX = 512 << 10, VARY_NAMES_MAX
 
 /* Why a request goes on to the origin (RFC 9211 §2.2). */
 enum forward_reason {
-	FORWARD_NOT, FORWARD_BYPASS, FORWARD_METHOD, FORWARD_URI_MISS, FORWARD_VARY_MISS, FORWARD_STALE,
-	FORWARD_REQUEST, FORWARD_MISS,
+	FORWARD_NOT,
+	FORWARD_BYPASS,
+	FORWARD_METHOD,
+	FORWARD_URI_MISS,
+	FORWARD_VARY_MISS,
+	FORWARD_STALE,
 };
 
 struct transfer;
@@ -51,12 +55,12 @@ struct request {
 	struct sock_addr client;
 	bool peer_trusted, from_downstream;
 	struct view request_id;
-	bool background;  /* nobody waits for the answer: revalidate and end */
+	bool background; /* nobody waits for the answer: revalidate and end */
 	bool health;
 
 	/* What the cache has. */
 	struct cache_key key; /* primary, and the secondary as far as known */
-	bool lookup, vary_known, waiting, collapsed;
+	bool lookup, waiting, collapsed;
 	uint8_t waits;
 	struct cache_record record; /* this and the next are not zeroed for a new request */
 	struct conf_ruling ruling;
@@ -84,28 +88,40 @@ struct request {
 	struct transfer *transfer;
 	struct list follower; /* in the transfer */
 	struct cache_reader reader;
-	uint64_t offset, until; /* in the body: where sending stands, and ends */
+	uint64_t offset, until;	    /* in the body: where sending stands, and ends */
 	struct answer_parts *parts; /* a multipart answer; NULL: none */
-	bool ranged; /* GET with Range */
-	struct view body; /* an answer from memory */
-	enum stats_result result; /* STATS_RESULTS: none of them */
-	const char *error; /* Proxy-Status type, for the log */
+	bool ranged;		    /* GET with Range */
+	struct view body;	    /* an answer from memory */
+	enum stats_result result;   /* STATS_RESULTS: none of them */
+	const char *error;	    /* Proxy-Status type, for the log */
 	int64_t origin_us;
 	struct view origin_url;
 };
 
 /* rq NULL: the head was bad (fault). The exchange is used until its done() is called. 0 or -ENOMEM. */
-int request_begin(struct worker *w, struct exchange *x, const struct http_request *rq, enum http_fault fault,
-		  const struct conf_listener *listener) NODISCARD;
+int request_begin(struct worker *w, struct exchange *x, const struct http_request *rq,
+		  enum http_fault fault, const struct conf_listener *listener) NODISCARD;
 /* A head that did not come in time: 408. */
 int request_begin_timeout(struct worker *w, struct exchange *x) NODISCARD;
 
 /* --- among the files of the request ------------------------------------------------------------- */
 
 enum request_step {
-	REQUEST_ROUTE, REQUEST_LOOK_UP, REQUEST_OPEN, REQUEST_CLAIM, REQUEST_FETCH, REQUEST_AWAIT, REQUEST_RELAY,
-	REQUEST_INVALIDATE, REQUEST_FOLLOW, REQUEST_DELIVER, REQUEST_PARTS, REQUEST_PURGE, REQUEST_SEND,
-	REQUEST_FINISH, REQUEST_END,
+	REQUEST_ROUTE,
+	REQUEST_LOOK_UP,
+	REQUEST_OPEN,
+	REQUEST_CLAIM,
+	REQUEST_FETCH,
+	REQUEST_AWAIT,
+	REQUEST_RELAY,
+	REQUEST_INVALIDATE,
+	REQUEST_FOLLOW,
+	REQUEST_DELIVER,
+	REQUEST_PARTS,
+	REQUEST_PURGE,
+	REQUEST_SEND,
+	REQUEST_FINISH,
+	REQUEST_END,
 };
 
 enum step_result request_step_look_up(struct machine *m);
@@ -128,7 +144,8 @@ static inline enum step_result request_goto(struct request *r, enum request_step
 	return machine_goto(&r->m, step);
 }
 /* An error that Brim itself makes: status, Proxy-Status error type (or NULL), a line for people. The next step sends it. */
-enum step_result request_error(struct request *r, uint16_t status, const char *proxy_error, const char *text);
+enum step_result request_error(struct request *r, uint16_t status, const char *proxy_error,
+			       const char *text);
 /* Our own short answer (own fields may be empty). */
 enum step_result request_answer(struct request *r, uint16_t status, struct view own, struct view body);
 /* The client is gone or the answer can't go on. */
@@ -140,7 +157,8 @@ bool request_client_stuck(struct request *r);
 /* Revalidates behind a stale answer, or fetches anew what is lost (of->lost_id). Best effort. */
 void request_begin_background(struct request *r);
 /* Serves r->object from its beginning, or answers 304. forward_status: what the origin said when it validated, or 0. */
-enum step_result request_serve_object(struct request *r, enum stats_result result, uint16_t forward_status);
+enum step_result request_serve_object(struct request *r, enum stats_result result,
+				      uint16_t forward_status);
 /* The origin's answer as it is, not stored. */
 enum step_result request_relay_answer(struct request *r);
 /* A cache group of the target's origin, as a scope. */

@@ -19,11 +19,11 @@
 #include "edge/transfer.h"
 
 enum {
-	RELAY_BYTES = 1 << 20,	 /* a turn's share */
-	COPY_BYTES = 16 << 10,	 /* at a time, where no pipe is to be had */
-	PASS_MS = 120 * 1000,	 /* how long «uncacheable» is remembered */
+	RELAY_BYTES = 1 << 20, /* a turn's share */
+	COPY_BYTES = 16 << 10, /* at a time, where no pipe is to be had */
+	PASS_MS = 120 * 1000,  /* how long «uncacheable» is remembered */
 	TAGS_MAX = 128,
-	PASS_ERROR_MS = 1000,	 /* the same of an error */
+	PASS_ERROR_MS = 1000, /* the same of an error */
 };
 
 /* --- step: fetch -------------------------------------------------------------------------------- */
@@ -47,7 +47,8 @@ enum step_result request_step_fetch(struct machine *m)
 	};
 
 	r->collapsed = false; /* it waited in vain */
-	r->validating = r->object != NULL && r->claim != NULL && (r->object->meta.flags & META_HAS_VALIDATOR);
+	r->validating = r->object != NULL && r->claim != NULL &&
+			(r->object->meta.flags & META_HAS_VALIDATOR);
 	r->upload_ended = r->rq->framing == FRAMING_NONE;
 	if (forward_build(r, r->claim != NULL ? FORWARD_WHOLE : 0, &q.start, &q.fields) != 0 ||
 	    fetch_new(r->w->origins, &q, &m->ready, &r->fetch) != 0)
@@ -92,7 +93,8 @@ static int upload_piece(struct request *r, bool *out_wait)
 	else {
 		r->x->ops->took_body(r->x, (size_t)n);
 		r->uploaded += (uint64_t)n;
-		stats_add(&stats_site(r->w->stats, r->target.site->slot)->request_body_bytes, (uint64_t)n);
+		stats_add(&stats_site(r->w->stats, r->target.site->slot)->request_body_bytes,
+			  (uint64_t)n);
 	}
 	return 0;
 }
@@ -157,19 +159,22 @@ static enum step_result fetch_failed(struct request *r)
 	fetch_free(&r->fetch);
 	if (r->background)
 		return request_goto(r, REQUEST_END);
-	return request_error(r, fetch_error_status(e), fetch_error_type(e), "the origin did not answer as it should");
+	return request_error(r, fetch_error_status(e), fetch_error_type(e),
+			     "the origin did not answer as it should");
 }
 
 static int64_t answer_length(const struct http_response *rs)
 {
-	if (rs->framing == FRAMING_LENGTH || (rs->framing == FRAMING_NONE && rs->has_length && rs->status != 304))
+	if (rs->framing == FRAMING_LENGTH ||
+	    (rs->framing == FRAMING_NONE && rs->has_length && rs->status != 304))
 		return (int64_t)rs->length;
 	return -1;
 }
 
 static struct exchange_times times_of(const struct fetch *f)
 {
-	return (struct exchange_times){ .request_sent = fetch_sent_at(f), .response_received = fetch_received_at(f) };
+	return (struct exchange_times){ .request_sent = fetch_sent_at(f),
+					.response_received = fetch_received_at(f) };
 }
 
 /* --- relayed ------------------------------------------------------------------------------------------- */
@@ -190,7 +195,8 @@ static struct view via_version(const struct http_response *rs)
 enum step_result request_relay_answer(struct request *r)
 {
 	const struct http_response *rs = fetch_response(r->fetch);
-	unsigned keep = ANSWER_KEEP_SET_COOKIE | ANSWER_KEEP_AGE | (r->from_downstream ? ANSWER_KEEP_TAGS : 0);
+	unsigned keep = ANSWER_KEEP_SET_COOKIE | ANSWER_KEEP_AGE |
+			(r->from_downstream ? ANSWER_KEEP_TAGS : 0);
 	struct view fields;
 	bool age;
 
@@ -233,7 +239,8 @@ static void remember_pass(struct request *r, const struct http_response *rs, enu
 {
 	struct cache_key key = request_pass_key(r);
 
-	if (why == STORE_METHOD || why == STORE_PARTIAL || why == STORE_BYPASS || client_says_no_store(r))
+	if (why == STORE_METHOD || why == STORE_PARTIAL || why == STORE_BYPASS ||
+	    client_says_no_store(r))
 		return;
 	cache_pass_remember(r->w->cache, &key, may_be_provoked(rs->status) ? PASS_ERROR_MS : PASS_MS);
 }
@@ -257,7 +264,7 @@ struct to_store {
 	struct cache_key key;
 	char vary[CACHE_VARY_MAX];
 	size_t vary_bytes;
-	struct view head;  /* what is stored */
+	struct view head; /* what is stored */
 	struct view shown; /* what the client sees that brought it: with what no-cache="…" or private="…" list */
 };
 
@@ -300,8 +307,8 @@ static void put_groups(struct request *r, const struct http_response *rs, struct
 }
 
 /* STORE_YES: *s says what and under which key. */
-static enum store_reason may_store(struct request *r, const struct http_request *rq, const struct http_response *rs,
-				   struct to_store *s)
+static enum store_reason may_store(struct request *r, const struct http_request *rq,
+				   const struct http_response *rs, struct to_store *s)
 {
 	struct exchange_times t = times_of(r->fetch);
 	enum store_reason why = verdict_store(rq, rs, &t, &r->cache, &s->meta);
@@ -325,8 +332,8 @@ static enum store_reason may_store(struct request *r, const struct http_request 
 	return STORE_YES;
 }
 
-static void answer_from_fill(struct request *r, const struct http_response *rs, const struct to_store *s,
-			     int64_t length)
+static void answer_from_fill(struct request *r, const struct http_response *rs,
+			     const struct to_store *s, int64_t length)
 {
 	bool age;
 	struct view fields = shape_fields(r, rs->status, s->shown, &age);
@@ -373,15 +380,19 @@ static enum step_result store(struct request *r, const struct http_response *rs,
 
 	verdict_withheld_fields(rs, &r->cache, &withheld);
 	s->head = answer_fields(rs, &r->cache, &withheld, s->meta.received, keep, &r->arena);
-	s->shown = withheld.flags == 0 ? s->head : answer_fields(rs, &r->cache, NULL, s->meta.received, keep, &r->arena);
-	if (s->head.p == NULL || s->shown.p == NULL || s->meta.url.p == NULL || (length >= 0 && (uint64_t)length > most))
+	s->shown = withheld.flags == 0
+			   ? s->head
+			   : answer_fields(rs, &r->cache, NULL, s->meta.received, keep, &r->arena);
+	if (s->head.p == NULL || s->shown.p == NULL || s->meta.url.p == NULL ||
+	    (length >= 0 && (uint64_t)length > most))
 		return request_relay_answer(r);
-	if (cache_fill_begin(&r->claim, &s->key, &s->meta, view_of(s->vary, s->vary_bytes), s->head, length, &fill) != 0)
+	if (cache_fill_begin(&r->claim, &s->key, &s->meta, view_of(s->vary, s->vary_bytes), s->head,
+			     length, &fill) != 0)
 		return request_relay_answer(r);
 	request_forget_object(r);
 	answer_from_fill(r, rs, s, length);
 	if (transfer_begin(r, fill, length, most) != 0) {
-		cache_fill_unref(fill);
+		cache_fill_free(fill);
 		return request_relay_answer(r);
 	}
 	return follow(r);
@@ -402,7 +413,8 @@ static enum step_result begin_anew(struct request *r)
 static bool may_validate(struct request *r, enum step_result *out)
 {
 	struct view none;
-	bool proved = fetch_body_next(r->fetch, &none) == FETCH_BODY_END; /* the look also keeps the connection */
+	bool proved = fetch_body_next(r->fetch, &none) ==
+		      FETCH_BODY_END; /* the look also keeps the connection */
 
 	if (proved && cache_object_purged(r->object) != CACHE_HARD_PURGED)
 		return true;
@@ -422,9 +434,12 @@ static void take_age(struct http_fields *f, const struct http_fields *validating
 }
 
 /* The stored answer with the 304's fields, as if it had come now. */
-static enum store_reason as_updated(struct request *r, struct view head, struct http_field *at, struct to_store *s)
+static enum store_reason as_updated(struct request *r, struct view head, struct http_field *at,
+				    struct to_store *s)
 {
-	struct http_response updated = { .status = r->object->meta.status, .minor = 1, .framing = FRAMING_LENGTH };
+	struct http_response updated = { .status = r->object->meta.status,
+					 .minor = 1,
+					 .framing = FRAMING_LENGTH };
 	struct http_request get = *r->rq; /* a HEAD updates what a GET stored */
 
 	updated.fields = (struct http_fields){ .at = at, .capacity = ANSWER_FIELDS_MAX };
@@ -443,8 +458,10 @@ static enum step_result validated(struct request *r)
 	struct http_field at[ANSWER_FIELDS_MAX];
 	struct to_store s;
 	struct cache_object *fresh;
-	struct view head = answer_merge(r->object->head, rs, &r->cache, fetch_received_at(r->fetch), &r->arena);
-	bool stored = head.p != NULL && as_updated(r, head, at, &s) == STORE_YES && s.meta.url.p != NULL &&
+	struct view head = answer_merge(r->object->head, rs, &r->cache, fetch_received_at(r->fetch),
+					&r->arena);
+	bool stored = head.p != NULL && as_updated(r, head, at, &s) == STORE_YES &&
+		      s.meta.url.p != NULL &&
 		      cache_refresh(&r->claim, r->object, &s.meta, head, &fresh) == 0;
 
 	fetch_free(&r->fetch);
@@ -506,8 +523,8 @@ enum step_result request_step_await(struct machine *m)
 		const struct http_response *rs = fetch_response(r->fetch);
 
 		r->x->ops->send_interim(r->x, rs->status,
-					answer_fields(rs, &r->cache, NULL, fetch_received_at(r->fetch), ANSWER_KEEP_SET_COOKIE,
-						      &r->arena));
+					answer_fields(rs, &r->cache, NULL, fetch_received_at(r->fetch),
+						      ANSWER_KEEP_SET_COOKIE, &r->arena));
 		fetch_interim_done(r->fetch);
 		return STEP_NEXT;
 	}
@@ -592,7 +609,8 @@ static enum step_result relay_broke_off(struct request *r)
 
 	stats_add(&stats_site(r->w->stats, r->target.site->slot)->origin_errors, 1);
 	if (!r->x->sent_head)
-		return request_error(r, fetch_error_status(e), fetch_error_type(e), "the origin's answer broke off");
+		return request_error(r, fetch_error_status(e), fetch_error_type(e),
+				     "the origin's answer broke off");
 	r->error = fetch_error_type(e);
 	return request_broken(r);
 }
@@ -665,6 +683,7 @@ enum step_result request_step_relay(struct machine *m)
 	if (r->x->gone || request_client_stuck(r))
 		return request_broken(r);
 	out = relay(r, before + RELAY_BYTES);
-	stats_add(&stats_site(r->w->stats, r->target.site->slot)->origin_bytes, r->x->sent_bytes - before);
+	stats_add(&stats_site(r->w->stats, r->target.site->slot)->origin_bytes,
+		  r->x->sent_bytes - before);
 	return out;
 }

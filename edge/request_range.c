@@ -27,7 +27,8 @@ static void content_range_line(struct text *t, const struct http_content_range *
 /* A line of ours more. */
 static void put_content_range(struct request *r, const struct http_content_range *c)
 {
-	struct text t = text_new(&r->arena, r->answer.own.n + HTTP_CONTENT_RANGE_MAX + sizeof("Content-Range: \r\n"));
+	struct text t = text_new(&r->arena, r->answer.own.n + HTTP_CONTENT_RANGE_MAX +
+						    sizeof("Content-Range: \r\n"));
 
 	text_put(&t, r->answer.own);
 	content_range_line(&t, c);
@@ -36,7 +37,7 @@ static void put_content_range(struct request *r, const struct http_content_range
 
 static void one_part(struct request *r, const struct http_range *range, uint64_t length)
 {
-	struct http_content_range c = { .range = *range, .length = length, .length_known = true };
+	struct http_content_range c = { .range = *range, .length = length };
 
 	put_content_range(r, &c);
 	r->answer.status = 206;
@@ -47,7 +48,7 @@ static void one_part(struct request *r, const struct http_range *range, uint64_t
 
 static void unsatisfiable(struct request *r, uint64_t length)
 {
-	struct http_content_range c = { .unsatisfied = true, .length = length, .length_known = true };
+	struct http_content_range c = { .unsatisfied = true, .length = length };
 
 	put_content_range(r, &c);
 	r->answer.status = 416;
@@ -65,7 +66,8 @@ static struct view content_type(const struct http_fields *f)
 }
 
 /* The stored fields, with a Content-Type of our own. */
-static struct view multipart_fields(struct request *r, const struct http_fields *stored, struct view boundary)
+static struct view multipart_fields(struct request *r, const struct http_fields *stored,
+				    struct view boundary)
 {
 	struct text t = text_new(&r->arena, r->answer.fields.n + boundary.n + 64);
 
@@ -94,12 +96,16 @@ static void several_parts(struct request *r, const struct http_parts *parts)
 	struct answer_parts *p = arena_zalloc(&r->arena, sizeof(*p));
 	struct view boundary = new_boundary(r), fields;
 
-	if (p == NULL || boundary.p == NULL || http_fields_parse(&stored, r->object->head.p, r->object->head.n) != 0)
+	if (p == NULL || boundary.p == NULL ||
+	    http_fields_parse(&stored, r->object->head.p, r->object->head.n) != 0)
 		return; /* the whole is an answer, too */
 	fields = multipart_fields(r, &stored, boundary);
 	p->parts = *parts;
-	p->multipart = (struct http_multipart){ .parts = &p->parts, .boundary = boundary, .content_type = content_type(&stored) };
-	if (fields.p == NULL || http_part_head(&p->multipart, 0, p->head, sizeof(p->head)) > sizeof(p->head))
+	p->multipart = (struct http_multipart){ .parts = &p->parts,
+						.boundary = boundary,
+						.content_type = content_type(&stored) };
+	if (fields.p == NULL ||
+	    http_part_head(&p->multipart, 0, p->head, sizeof(p->head)) > sizeof(p->head))
 		return;
 	r->answer.fields = fields;
 	r->answer.status = 206;
@@ -112,8 +118,10 @@ void request_apply_range(struct request *r)
 {
 	const struct cache_object *o = r->object;
 	uint64_t length = o->record.body_bytes;
-	struct http_selected selected = { .status = o->meta.status, .etag = o->meta.etag,
-					  .last_modified = o->meta.last_modified, .received = o->meta.received };
+	struct http_selected selected = { .status = o->meta.status,
+					  .etag = o->meta.etag,
+					  .last_modified = o->meta.last_modified,
+					  .received = o->meta.received };
 	struct http_ranges asked;
 	struct http_parts parts;
 
@@ -160,7 +168,8 @@ enum step_result request_step_parts(struct machine *m)
 	if (p->head_bytes == 0)
 		p->head_bytes = http_part_head(&p->multipart, p->next, p->head, sizeof(p->head));
 	while (p->head_sent < p->head_bytes) {
-		int64_t n = r->x->ops->send_memory(r->x, p->head + p->head_sent, p->head_bytes - p->head_sent, false);
+		int64_t n = r->x->ops->send_memory(r->x, p->head + p->head_sent,
+						   p->head_bytes - p->head_sent, false);
 
 		if (n < 0)
 			return request_broken(r);

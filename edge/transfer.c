@@ -64,7 +64,7 @@ static void free_if_done(struct transfer *t)
 
 	if (!t->over || !list_empty(&t->followers))
 		return;
-	cache_fill_unref(t->fill);
+	cache_fill_free(t->fill);
 	pipe_give(&w->pipes, &t->rest);
 	conf_unref(t->conf);
 	t->magic = 0;

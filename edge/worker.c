@@ -51,7 +51,7 @@ struct worker_process {
 	struct watch ipc;
 	struct worker_listener listeners[CONF_LISTENERS_MAX];
 	struct timer tick, deadline, resume;
-	bool aborting, accept_paused;
+	bool aborting;
 };
 
 static void drain(struct worker_process *p, uint64_t timeout_ms);
@@ -72,7 +72,6 @@ static void want_connections(struct worker_process *p, unsigned events)
 static void pause_accepting(struct worker_process *p, int error)
 {
 	log_error("accept_failed", "error=%d pause_ms=%d", error, ACCEPT_PAUSE_MS);
-	p->accept_paused = true;
 	want_connections(p, 0);
 	timer_set(&p->resume, ACCEPT_PAUSE_MS);
 }
@@ -81,7 +80,6 @@ static void on_resume(struct timer *t)
 {
 	struct worker_process *p = CONTAINER_OF(t, struct worker_process, resume);
 
-	p->accept_paused = false;
 	want_connections(p, WATCH_READ);
 }
 
@@ -288,7 +286,6 @@ static void orphaned(struct worker_process *p)
 {
 	log_error("master_gone", "connections=%u", p->w.connection_count);
 	watch_close(&p->ipc);
-	p->w.orphaned = true;
 	if (p->w.cache != NULL)
 		cache_stop_storing(p->w.cache);
 	drain(p, p->w.conf->shutdown_timeout_ms);

@@ -34,7 +34,6 @@ struct worker {
 	unsigned connection_count, request_count;
 	unsigned transfer_count; /* fills under way, with or without a client */
 	bool draining;		 /* no keep-alive from now on; done when connection_count is 0 */
-	bool orphaned;		 /* the master is dead: finish without storing */
 	uint64_t boot_secret[2]; /* random, for request ids and hash seeds */
 	uint64_t request_serial; /* for request ids */
 	/* Kept for the next connection or request; zeroed at first. */

@@ -42,12 +42,6 @@ struct work_handle {
 	struct work *owner;
 };
 
-struct signal_handle {
-	uv_signal_t uv;
-	loop_signal_fn *fn;
-	void *arg;
-};
-
 /* --- turns and readies -------------------------------------------------------------------- */
 
 static void stay_awake(uv_idle_t *idle)
@@ -125,7 +119,7 @@ static void close_left_over(uv_handle_t *h, void *arg)
 {
 	(void)arg;
 	if (!uv_is_closing(h))
-		uv_close(h, h->type == UV_SIGNAL ? (uv_close_cb)free : NULL);
+		uv_close(h, NULL);
 }
 
 void loop_free(struct loop *l)
@@ -384,32 +378,6 @@ int work_submit(struct work *w, struct loop *l, work_fn *run, work_fn *done)
 		free(h);
 		w->handle = NULL;
 	}
-	return r;
-}
-
-/* --- signals ---------------------------------------------------------------------------------- */
-
-static void on_signal(uv_signal_t *uv, int signal_number)
-{
-	struct signal_handle *h = CONTAINER_OF(uv, struct signal_handle, uv);
-
-	h->fn(h->arg, signal_number);
-}
-
-int loop_on_signal(struct loop *l, int signal_number, loop_signal_fn *fn, void *arg)
-{
-	struct signal_handle *h = calloc(1, sizeof(*h));
-	int r;
-
-	if (h == NULL)
-		return -ENOMEM;
-	h->fn = fn;
-	h->arg = arg;
-	r = uv_signal_init(&l->uv, &h->uv);
-	if (r == 0)
-		r = uv_signal_start(&h->uv, on_signal, signal_number);
-	if (r != 0)
-		uv_close((uv_handle_t *)&h->uv, (uv_close_cb)free);
 	return r;
 }
 

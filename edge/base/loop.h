@@ -99,10 +99,6 @@ struct work {
 };
 int work_submit(struct work *w, struct loop *l, work_fn *run, work_fn *done) NODISCARD;
 
-/* Signals of this process in the loop. */
-typedef void loop_signal_fn(void *arg, int signal_number);
-int loop_on_signal(struct loop *l, int signal_number, loop_signal_fn *fn, void *arg) NODISCARD;
-
 /* For «brim -V»: the version of libuv. */
 const char *loop_library(void);
 

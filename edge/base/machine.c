@@ -30,7 +30,7 @@ static void wait_for(struct machine *m, unsigned events)
 		ready_post(&m->ready);
 }
 
-void machine_run(struct machine *m)
+static void machine_run(struct machine *m)
 {
 	CHECK_MAGIC(m, MACHINE_MAGIC);
 	CHECK(!m->running && !m->over);
@@ -104,23 +104,10 @@ int machine_init(struct machine *m, struct loop *l, int fd, const struct step *s
 	ready_init(&m->ready, l, on_ready);
 	if (fd < 0)
 		return 0;
-	r = machine_attach(m, fd);
+	r = watch_open(&m->watch, l, fd, on_watch);
 	if (r != 0)
 		*m = (struct machine){ 0 };
 	return r;
-}
-
-int machine_attach(struct machine *m, int fd)
-{
-	return watch_open(&m->watch, m->loop, fd, on_watch);
-}
-
-int machine_detach(struct machine *m)
-{
-	int fd = m->watch.fd;
-
-	watch_close(&m->watch);
-	return fd;
 }
 
 void machine_adopt(struct machine *m, struct watch *from)

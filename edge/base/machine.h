@@ -46,11 +46,7 @@ struct machine {
 /* fd -1: none. The watch is opened, nothing is wanted; the first step runs on machine_wake. */
 int machine_init(struct machine *m, struct loop *l, int fd, const struct step *steps,
 		 void (*end)(struct machine *m)) NODISCARD;
-/* Gives a machine its descriptor later (a dialled socket). */
-int machine_attach(struct machine *m, int fd) NODISCARD;
-/* Takes the descriptor away without closing it. */
-int machine_detach(struct machine *m);
-/* The same two with the watch, and so without system calls: for a descriptor that outlives the machine. */
+/* Gives a machine a watch and takes it away again, without system calls: for a descriptor that outlives the machine. */
 void machine_adopt(struct machine *m, struct watch *from);
 void machine_release(struct machine *m, struct watch *to, watch_fn *fn);
 
@@ -63,8 +59,6 @@ static inline enum step_result machine_goto(struct machine *m, unsigned step)
 
 /* Run the current step at the end of this turn, whatever it waited for. */
 void machine_wake(struct machine *m);
-/* Run steps now: for a machine's own first run from a callback that owns nothing else. */
-void machine_run(struct machine *m);
 /* The step sees m->timed_out once when this passes; each call replaces the deadline. */
 void machine_deadline(struct machine *m, uint64_t in_ms);
 void machine_no_deadline(struct machine *m);

@@ -14,7 +14,6 @@
 	X(ACCEPT_ENCODING, "accept-encoding", 'a', 'e', 'g')                     \
 	X(ACCEPT_RANGES, "accept-ranges", 'a', '-', 's')                         \
 	X(AGE, "age", 'a', 'g', 'e')                                             \
-	X(ALLOW, "allow", 'a', 'l', 'w')                                         \
 	X(AUTHORIZATION, "authorization", 'a', 'i', 'n')                         \
 	X(CACHE_CONTROL, "cache-control", 'c', 'c', 'l')                         \
 	X(CACHE_GROUPS, "cache-groups", 'c', 'g', 's')                           \
@@ -52,8 +51,6 @@
 	X(PROXY_CONNECTION, "proxy-connection", 'p', 'n', 'n')                   \
 	X(PROXY_STATUS, "proxy-status", 'p', 's', 's')                           \
 	X(RANGE, "range", 'r', 'n', 'e')                                         \
-	X(RETRY_AFTER, "retry-after", 'r', '-', 'r')                             \
-	X(SERVER, "server", 's', 'v', 'r')                                       \
 	X(SET_COOKIE, "set-cookie", 's', 'o', 'e')                               \
 	X(SURROGATE_CONTROL, "surrogate-control", 's', 'e', 'l')                 \
 	X(SURROGATE_KEY, "surrogate-key", 's', 'a', 'y')                         \

@@ -179,47 +179,6 @@ enum http_range_answer http_ranges_resolve(const struct http_ranges *asked, uint
 	return RANGE_PARTIAL;
 }
 
-/* --- Content-Range */
-
-static int range_parse(struct view v, struct http_range *out)
-{
-	const char *dash = memchr(v.p, '-', v.n);
-	struct http_range r;
-
-	if (dash == NULL)
-		return -EINVAL;
-	size_t n = (size_t)(dash - v.p);
-	if (http_decimal(view_of(v.p, n), &r.first) < 0 ||
-	    http_decimal(view_skip(v, n + 1), &r.last) < 0 || r.last < r.first)
-		return -EINVAL;
-	*out = r;
-	return 0;
-}
-
-int http_content_range_parse(struct view v, struct http_content_range *out)
-{
-	struct http_content_range c = { .unsatisfied = false };
-
-	if (!take_unit(&v, VIEW("bytes ")))
-		return -EINVAL;
-	const char *slash = memchr(v.p, '/', v.n);
-	if (slash == NULL)
-		return -EINVAL;
-	struct view range = view_of(v.p, (size_t)(slash - v.p)), length = view_skip(v, range.n + 1);
-	c.unsatisfied = view_eq(range, VIEW("*"));
-	c.length_known = !view_eq(length, VIEW("*"));
-	if (c.unsatisfied && !c.length_known)
-		return -EINVAL;
-	if (c.length_known && http_decimal(length, &c.length) < 0)
-		return -EINVAL;
-	if (!c.unsatisfied && range_parse(range, &c.range) < 0)
-		return -EINVAL;
-	if (!c.unsatisfied && c.length_known && c.range.last >= c.length)
-		return -EINVAL;
-	*out = c;
-	return 0;
-}
-
 /* --- writing: what doesn't fit is counted all the same */
 
 struct text {
@@ -257,10 +216,7 @@ static void put_content_range(struct text *t, const struct http_content_range *c
 		put_number(t, c->range.last);
 	}
 	put(t, VIEW("/"));
-	if (c->length_known)
-		put_number(t, c->length);
-	else
-		put(t, VIEW("*"));
+	put_number(t, c->length);
 }
 
 size_t http_content_range_format(const struct http_content_range *c, char out[HTTP_CONTENT_RANGE_MAX])
@@ -289,8 +245,7 @@ size_t http_part_head(const struct http_multipart *m, uint16_t i, char *out, siz
 	}
 	put(&t, VIEW("\r\nContent-Range: "));
 	put_content_range(&t, &(struct http_content_range){ .range = m->parts->at[i],
-							    .length = m->parts->length,
-							    .length_known = true });
+							    .length = m->parts->length });
 	put(&t, VIEW("\r\n\r\n"));
 	return t.n;
 }

@@ -42,14 +42,12 @@ enum http_range_answer {
 enum http_range_answer http_ranges_resolve(const struct http_ranges *asked, uint64_t length,
 					   struct http_parts *out) NODISCARD;
 
-/* Content-Range (§14.4). */
+/* Content-Range (§14.4), of a representation whose length is known. */
 struct http_content_range {
 	struct http_range range; /* not set where unsatisfied */
-	uint64_t length;	 /* not set where unknown («*») */
-	bool unsatisfied, length_known;
+	uint64_t length;
+	bool unsatisfied;
 };
-/* -EINVAL: broken, contradicting itself, or another unit: then nothing may be combined. */
-int http_content_range_parse(struct view v, struct http_content_range *out) NODISCARD;
 enum { HTTP_CONTENT_RANGE_MAX = 68 };
 /* Returns the length of what it wrote. */
 size_t http_content_range_format(const struct http_content_range *c, char out[HTTP_CONTENT_RANGE_MAX]);

@@ -427,18 +427,3 @@ bool sf_parameter_next(struct view *rest, struct sf_member *out)
 {
 	return rest->n > 0 && parameter(rest, out);
 }
-
-bool sf_parameter(const struct sf_item *of, struct view name, struct sf_item *out)
-{
-	struct view rest = of->parameters;
-	struct sf_member p;
-	bool found = false;
-
-	while (sf_parameter_next(&rest, &p)) {
-		if (!view_eq(p.key, name))
-			continue;
-		*out = p.value;
-		found = true;
-	}
-	return found;
-}

@@ -31,7 +31,7 @@ struct sf_item {
 	 * BYTES in base64, DISPLAY_STRING with its triplets. A String has one spelling only, so
 	 * that two are equal where their texts are. */
 	struct view text;
-	struct view parameters; /* ";a=1;b" as written, for sf_parameter; or empty */
+	struct view parameters; /* ";a=1;b" as written, for sf_parameter_next; or empty */
 };
 
 struct sf_member {
@@ -61,7 +61,5 @@ int sf_item(const struct http_fields *f, struct view name, struct sf_item *out) 
 bool sf_inner_next(struct view *rest, struct sf_item *out);
 /* The parameters of an item, in order: *rest begins as its «parameters» and is moved. */
 bool sf_parameter_next(struct view *rest, struct sf_member *out);
-/* By key; the last one of that key. False: it isn't there. */
-bool sf_parameter(const struct sf_item *item, struct view key, struct sf_item *out);
 
 #endif

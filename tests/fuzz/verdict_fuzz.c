@@ -130,7 +130,6 @@ static void check_used(const struct http_request *rq, const struct cache_meta *m
 		CHECK(t.ttl_ms > 0 && !soft);
 	if (use == USE_REVALIDATE)
 		CHECK(m->flags & META_HAS_VALIDATOR);
-	(void)verdict_not_modified(rq, m->status, m->etag, m->last_modified);
 }
 
 /* What a request is reduced to is reduced to itself. */
@@ -194,7 +193,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct conf_cache site = site_of(&f);
 	struct cache_meta meta;
 	(void)verdict_request(&rq, &site);
-	(void)verdict_lifetime_source(&rq, &rs, &t, &site);
+	struct verdict_lifetime life;
+	verdict_lifetime(&rs, &t, &site, &life);
+	CHECK(life.source != NULL);
 	check_vary(&rq, &rs, &site);
 	enum store_reason reason = verdict_store(&rq, &rs, &t, &site, &meta);
 	CHECK(store_reason_text(reason) != NULL);

@@ -152,6 +152,11 @@ static void test_a_cancelled_wait_is_not_woken(void **state)
 	world_close(&w);
 }
 
+static uint32_t number_of(struct cache_claim *claim)
+{
+	return (uint32_t)(claim_slot(claim) - claim_cache(claim)->shared->claims);
+}
+
 /* Its followers stay, a new fetch begins, and what the old one brings is refused. */
 static void test_a_purge_supersedes(void **state)
 {
@@ -166,7 +171,7 @@ static void test_a_purge_supersedes(void **state)
 	(void)state;
 	world_open(&w);
 	old = world_own(&w, &key);
-	number = claim_number(old);
+	number = number_of(old);
 	assert_int_equal(world_claim(&w, &key, &wait, &none), CACHE_CLAIM_WAIT);
 	purge_clock_raise(w.shared, &scope, true, 1);
 	purge_clock_publish(w.shared, 1);
@@ -264,7 +269,7 @@ static void test_what_was_drawn_comes_back(void **state)
 	assert_int_equal(world_keep(&w), 0);
 	assert_int_equal(atomic_load(&w.store->free_bytes), before);
 	assert_int_equal(cache_claims_held(w.shared), 0);
-	cache_fill_unref(fill);
+	cache_fill_free(fill);
 	world_close(&w);
 }
 
@@ -486,7 +491,7 @@ static void test_a_slot_that_has_a_new_owner_is_not_freed(void **state)
 	world_open(&w);
 	for (unsigned i = 0; i < 20; i++) {
 		struct cache_claim *claim = world_own(&w, &key);
-		struct freeing f = { .shared = w.shared, .slot = claim_number(claim) };
+		struct freeing f = { .shared = w.shared, .slot = number_of(claim) };
 		pthread_mutex_t *mutex = &w.shared->stripes[f.slot / SHARED_STRIPE_CLAIMS].mutex;
 		struct shared_claim *at = claim_slot(claim);
 		pthread_t keeper;

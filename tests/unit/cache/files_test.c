@@ -238,7 +238,7 @@ static void test_a_cut_reader_is_told(void **state)
 	world_wait(&w, before);
 	assert_int_equal(cache_object_body(o, &reader, 0, &w.wake, &span), -ECANCELED);
 	cache_reader_fini(&reader);
-	cache_object_unref(o);
+	cache_object_free(o);
 	free(body);
 	world_close(&w);
 }

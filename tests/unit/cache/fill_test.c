@@ -32,7 +32,7 @@ static void test_written_bodies_of_all_sizes(void **state)
 			write_in_steps(fill, body, sizes[i], 30011);
 			assert_int_equal(cache_fill_ready(fill), sizes[i]);
 			assert_int_equal(cache_fill_finish(fill), 0);
-			cache_fill_unref(fill);
+			cache_fill_free(fill);
 			assert_int_equal(world_keep(&w), 1);
 			world_check(&w, &key, body, sizes[i]);
 		}
@@ -81,7 +81,7 @@ static void test_spliced_bodies_of_all_sizes(void **state)
 		fill = world_begin(&w, &key, CACHE_LENGTH_UNKNOWN);
 		splice_all(fill, body, sizes[i]);
 		assert_int_equal(cache_fill_finish(fill), 0);
-		cache_fill_unref(fill);
+		cache_fill_free(fill);
 		assert_int_equal(world_keep(&w), 1);
 		world_check(&w, &key, body, sizes[i]);
 		free(body);
@@ -128,7 +128,7 @@ static void test_spliced_with_known_length(void **state)
 		fill = world_begin(&w, &key, (int64_t)sizes[i]);
 		splice_once(fill, body, sizes[i]);
 		assert_int_equal(cache_fill_finish(fill), 0);
-		cache_fill_unref(fill);
+		cache_fill_free(fill);
 		assert_int_equal(world_keep(&w), 1);
 		world_check(&w, &key, body, sizes[i]);
 		free(body);
@@ -157,7 +157,7 @@ static void test_the_head_comes_back(void **state)
 	assert_true(view_eq(o->meta.url, VIEW("http://shop.example/a")));
 	assert_int_equal(o->meta.tag_count, 2);
 	assert_int_equal(o->meta.tags[1], 1002);
-	cache_object_unref(o);
+	cache_object_free(o);
 	world_close(&w);
 }
 
@@ -176,7 +176,7 @@ static void test_larger_bodies_begin_on_a_page(void **state)
 		assert_int_equal(world_open_object(&w, &key, &o), 0);
 		assert_int_equal(o->record.body_offset % 4096, 0);
 		assert_true(o->record.body_offset - o->record.head_offset - o->record.head_bytes < 8);
-		cache_object_unref(o);
+		cache_object_free(o);
 	}
 	free(body);
 	world_close(&w);
@@ -223,7 +223,7 @@ static void test_readers_follow_a_fill(void **state)
 	}
 	assert_memory_equal(got, body, n);
 	cache_reader_fini(&reader);
-	cache_fill_unref(fill);
+	cache_fill_free(fill);
 	assert_int_equal(world_keep(&w), 1);
 	world_check(&w, &key, body, n);
 	free(body);
@@ -243,17 +243,17 @@ static void test_length_is_proved(void **state)
 	fill = world_begin(&w, &key, 10);
 	assert_int_equal(cache_fill_write(fill, "short", 5), 0);
 	assert_int_equal(cache_fill_finish(fill), -EINVAL);
-	cache_fill_unref(fill);
+	cache_fill_free(fill);
 	fill = world_begin(&w, &key, 3);
 	assert_int_equal(cache_fill_write(fill, "long", 4), -EFBIG);
 	assert_int_equal(cache_fill_finish(fill), -EFBIG);
-	cache_fill_unref(fill);
+	cache_fill_free(fill);
 	assert_int_equal(world_keep(&w), 0);
 	assert_int_equal(cache_claims_held(w.shared), 0);
 	world_close(&w);
 }
 
-static void test_an_unfinished_fill_is_aborted_by_its_last_unref(void **state)
+static void test_an_unfinished_fill_is_aborted_when_it_is_freed(void **state)
 {
 	struct world w;
 	struct cache_key key = world_key("/a");
@@ -265,12 +265,10 @@ static void test_an_unfinished_fill_is_aborted_by_its_last_unref(void **state)
 	(void)state;
 	world_open(&w);
 	fill = world_begin(&w, &key, 100);
-	cache_fill_ref(fill);
 	assert_int_equal(cache_fill_write(fill, "abc", 3), 0);
 	assert_int_equal(world_claim(&w, &key, &wait, &none), CACHE_CLAIM_WAIT);
-	cache_fill_unref(fill);
 	assert_int_equal(cache_claims_held(w.shared), 1);
-	cache_fill_unref(fill);
+	cache_fill_free(fill);
 	world_wait(&w, 0);
 	assert_int_equal(cache_claims_held(w.shared), 0);
 	assert_int_equal(cache_find(w.cache, &key, &r), -ENOENT);
@@ -289,7 +287,7 @@ static int begin_anew(struct world *w, int64_t body_bytes)
 
 	assert_null(claim);
 	if (e == 0)
-		cache_fill_unref(fill);
+		cache_fill_free(fill);
 	return e;
 }
 
@@ -381,7 +379,7 @@ static void test_a_closed_segment_takes_nothing_and_names_its_claims(void **stat
 	assert_true(shared_segment_close(shared_segment(w.store, id)) > 100000);
 	assert_true(claim_segment_busy(w.shared, 0, id));
 	assert_int_equal(shared_segment_reserve(w.store, id, 10, 8, 0, &offset), -ESTALE);
-	cache_fill_unref(fill);
+	cache_fill_free(fill);
 	assert_false(claim_segment_busy(w.shared, 0, id));
 	world_close(&w);
 }
@@ -414,7 +412,7 @@ static void test_unsynced_bytes_slow_a_fill_and_then_end_it(void **state)
 	assert_int_equal(cache_fill_room(fill, &w.wake), -EAGAIN);
 	assert_int_equal(cache_fill_write(fill, "x", 1), -EAGAIN);
 	cache_fill_abort(fill);
-	cache_fill_unref(fill);
+	cache_fill_free(fill);
 	world_close(&w);
 }
 
@@ -442,7 +440,7 @@ static void test_a_full_store_is_waited_for(void **state)
 	assert_int_equal(cache_fill_write(fill, body + room, 1 << 20), 0);
 	assert_int_equal(cache_fill_room(fill, &w.wake), 0);
 	assert_int_equal(cache_fill_finish(fill), 0);
-	cache_fill_unref(fill);
+	cache_fill_free(fill);
 	assert_int_equal(world_keep(&w), 1);
 	world_check(&w, &key, body, 2 << 20);
 	assert_int_equal(atomic_load(&w.store->free_bytes), 3 << 20);
@@ -479,7 +477,7 @@ static void test_a_store_that_goes_away_ends_the_fill(void **state)
 	shared_store_fail(w.shared, 0, REASON_SYNC, EIO);
 	assert_string_equal(shared_store_state_text(w.store), "failed: can't be synced");
 	assert_int_equal(cache_fill_room(fill, &w.wake), -EAGAIN);
-	cache_fill_unref(fill);
+	cache_fill_free(fill);
 	world_close(&w);
 }
 
@@ -495,7 +493,7 @@ static void test_nothing_is_finished_after_storing_stopped(void **state)
 	assert_int_equal(cache_fill_write(fill, "abc", 3), 0);
 	cache_stop_storing(w.cache);
 	assert_int_equal(cache_fill_finish(fill), -EAGAIN);
-	cache_fill_unref(fill);
+	cache_fill_free(fill);
 	assert_int_equal(cache_claims_held(w.shared), 0);
 	world_close(&w);
 }
@@ -510,7 +508,7 @@ int main(void)
 		cmocka_unit_test(test_larger_bodies_begin_on_a_page),
 		cmocka_unit_test(test_readers_follow_a_fill),
 		cmocka_unit_test(test_length_is_proved),
-		cmocka_unit_test(test_an_unfinished_fill_is_aborted_by_its_last_unref),
+		cmocka_unit_test(test_an_unfinished_fill_is_aborted_when_it_is_freed),
 		cmocka_unit_test(test_what_cannot_be_stored_is_refused_and_lets_go_of_its_claim),
 		cmocka_unit_test(test_a_superseded_claim_fills_nothing),
 		cmocka_unit_test(test_segments_fill_up),

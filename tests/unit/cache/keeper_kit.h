@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/signalfd.h>
 #include <sys/wait.h>
 
 #include "cache/keeper.h"
@@ -38,20 +39,37 @@ struct kit_keeper {
 	struct loop *loop;
 	struct keeper *keeper;
 	struct kit_orders *orders;
+	struct watch signals;
 };
 
-static inline void kit_on_stop(void *arg, int signal_number)
+static inline void kit_on_signal(struct watch *w, unsigned events)
 {
-	(void)signal_number;
-	loop_stop(((struct kit_keeper *)arg)->loop);
+	struct kit_keeper *kk = CONTAINER_OF(w, struct kit_keeper, signals);
+	struct signalfd_siginfo told;
+
+	(void)events;
+	while (read(w->fd, &told, sizeof(told)) == sizeof(told)) {
+		if (told.ssi_signo == SIGTERM)
+			loop_stop(kk->loop);
+		else
+			keeper_worker_died(kk->keeper, (unsigned)kk->orders->dead_slot,
+					   kk->orders->dead_pid);
+	}
 }
 
-static inline void kit_on_order(void *arg, int signal_number)
+static inline int kit_watch_signals(struct kit_keeper *kk)
 {
-	struct kit_keeper *kk = arg;
+	sigset_t set;
 
-	(void)signal_number;
-	keeper_worker_died(kk->keeper, (unsigned)kk->orders->dead_slot, kk->orders->dead_pid);
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGUSR1);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	int r = watch_open(&kk->signals, kk->loop, signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC),
+			   kit_on_signal);
+	if (r == 0)
+		watch_want(&kk->signals, WATCH_READ);
+	return r;
 }
 
 static inline void kit_be_keeper(struct kit *k)
@@ -61,8 +79,7 @@ static inline void kit_be_keeper(struct kit *k)
 	struct kit_keeper kk = { .loop = loop_new(), .orders = k->orders };
 
 	log_name("keeper");
-	if (kk.loop == NULL || loop_on_signal(kk.loop, SIGTERM, kit_on_stop, &kk) != 0 ||
-	    loop_on_signal(kk.loop, SIGUSR1, kit_on_order, &kk) != 0 ||
+	if (kk.loop == NULL || kit_watch_signals(&kk) != 0 ||
 	    keeper_open(k->w.shared, &k->w.conf, kk.loop, &kk.keeper) != 0)
 		_exit(1);
 	loop_run(kk.loop);
@@ -240,7 +257,7 @@ static inline int kit_fill(struct kit *k, unsigned n, unsigned version, size_t b
 		r = cache_fill_finish(fill);
 	else
 		cache_fill_abort(fill);
-	cache_fill_unref(fill);
+	cache_fill_free(fill);
 	free(body);
 	return r;
 }
@@ -301,7 +318,7 @@ static inline enum cache_purged kit_purged(struct kit *k, unsigned n)
 
 	assert_int_equal(world_open_object(&k->w, &key, &o), 0);
 	purged = cache_object_purged(o);
-	cache_object_unref(o);
+	cache_object_free(o);
 	return purged;
 }
 

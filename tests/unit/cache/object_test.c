@@ -26,7 +26,7 @@ static int open_as(struct world *w, const struct cache_key *key, const struct ca
 		world_wait(w, before);
 	}
 	if (e == 0)
-		cache_object_unref(o);
+		cache_object_free(o);
 	return e;
 }
 
@@ -220,7 +220,7 @@ static void test_a_cancelled_read_ends_by_itself(void **state)
 	assert_int_equal(world_open_object(&w, &key, &o), 0);
 	assert_int_equal(cache_object_body(o, &reader, 0, &w.wake, &span), -EINPROGRESS);
 	cache_reader_fini(&reader);
-	cache_object_unref(o);
+	cache_object_free(o);
 	free(body);
 	world_close(&w); /* the thread's read may still be under way */
 }
@@ -244,7 +244,7 @@ static void test_a_held_object_outlives_its_segment(void **state)
 	assert_int_equal(unlinkat(w.conf.stores[0].dir_fd, path, 0), 0);
 	files_sweep(&w.cache->files);
 	world_read(&w, o, body, 500000);
-	cache_object_unref(o);
+	cache_object_free(o);
 	free(body);
 	world_close(&w);
 }
@@ -277,7 +277,7 @@ static void test_a_lost_chunk_breaks_the_answer_off(void **state)
 	assert_int_equal(e, -ENOENT);
 	assert_int_equal(cache_object_body(o, &reader, 2 << 20, &w.wake, &span), 0);
 	cache_reader_fini(&reader);
-	cache_object_unref(o);
+	cache_object_free(o);
 	free(body);
 	world_close(&w);
 }
@@ -310,7 +310,7 @@ static void test_a_short_chunk_is_an_error(void **state)
 	} while (e == -EINPROGRESS);
 	assert_int_equal(e, -EIO);
 	cache_reader_fini(&reader);
-	cache_object_unref(o);
+	cache_object_free(o);
 	free(body);
 	world_close(&w);
 }
@@ -330,10 +330,10 @@ static void refresh(struct world *w, const struct cache_key *key, size_t n, cons
 	meta.etag = VIEW("\"v1\"");
 	assert_int_equal(cache_refresh(&claim, o, &meta, VIEW("X-New: yes\r\n"), &fresh), 0);
 	assert_null(claim);
-	cache_object_unref(o);
+	cache_object_free(o);
 	assert_int_equal(fresh->meta.lifetime_ms, 99000);
 	world_read(w, fresh, body, n);
-	cache_object_unref(fresh);
+	cache_object_free(fresh);
 	assert_int_equal(world_keep(w), 1);
 	assert_int_equal(world_open_object(w, key, &o), 0);
 	assert_true(view_eq(o->head, VIEW("X-New: yes\r\n")));
@@ -342,7 +342,7 @@ static void refresh(struct world *w, const struct cache_key *key, size_t n, cons
 	if (n > FORMAT_PAGE_BODY)
 		assert_int_equal(o->record.body_id, body_id);
 	world_read(w, o, body, n);
-	cache_object_unref(o);
+	cache_object_free(o);
 }
 
 static void test_a_refresh_gives_a_new_head_and_keeps_the_body(void **state)
@@ -388,7 +388,7 @@ static void test_a_refresh_of_what_is_being_evicted_is_refused(void **state)
 	assert_null(claim);
 	assert_null(fresh);
 	assert_int_equal(cache_claims_held(w.shared), 0);
-	cache_object_unref(o);
+	cache_object_free(o);
 	free(body);
 	world_close(&w);
 }
@@ -411,7 +411,7 @@ static void test_hits_are_counted_and_saturate(void **state)
 	for (unsigned i = 0; i < SHARED_POPULARITY; i++)
 		sum += atomic_load(&w.shared->popularity[i]);
 	assert_int_equal(sum, 3);
-	cache_object_unref(o);
+	cache_object_free(o);
 	world_close(&w);
 }
 

@@ -333,7 +333,7 @@ static void orphans_are_removed(void **state)
 	assert_int_equal(count_chunk_files(&k), 3 + 5);
 	kit_end_keeper(&k, SIGKILL);
 	cache_fill_abort(fill);
-	cache_fill_unref(fill);
+	cache_fill_free(fill);
 	free(body);
 	kit_end_node(&k, SIGKILL);
 	kit_start_node(&k);
@@ -367,8 +367,8 @@ static void refreshed_objects_survive(void **state)
 		commits = atomic_load(&k.w.store->commits);
 		assert_int_equal(cache_refresh(&claim, old, &meta, VIEW("X-New: 1\r\n"), &fresh), 0);
 		KIT_WAIT(&k, atomic_load(&k.w.store->commits) > commits);
-		cache_object_unref(old);
-		cache_object_unref(fresh);
+		cache_object_free(old);
+		cache_object_free(fresh);
 	}
 	for (unsigned pass = 0; pass < 3; pass++) {
 		for (unsigned i = 0; i < ARRAY_LEN(sizes); i++) {

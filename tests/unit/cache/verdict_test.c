@@ -634,9 +634,10 @@ static void test_stores(void **state)
 			continue;
 		if (meta.lifetime_ms != stores[i].lifetime_s * INT64_C(1000) || meta.status != rs.status)
 			fault(stores[i].rfc, stores[i].what, "%d ms", (int)meta.lifetime_ms);
-		const char *source = verdict_lifetime_source(&rq, &rs, &at_once, &site);
-		if (strcmp(source, stores[i].source) != 0)
-			fault(stores[i].rfc, stores[i].what, "by %s", source);
+		struct verdict_lifetime life;
+		verdict_lifetime(&rs, &at_once, &site, &life);
+		if (strcmp(life.source, stores[i].source) != 0)
+			fault(stores[i].rfc, stores[i].what, "by %s", life.source);
 	}
 	table_ends();
 }

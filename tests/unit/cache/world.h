@@ -320,7 +320,7 @@ static inline void world_store(struct world *w, const struct cache_key *key, con
 
 	assert_int_equal(cache_fill_write(fill, body, n), 0);
 	assert_int_equal(cache_fill_finish(fill), 0);
-	cache_fill_unref(fill);
+	cache_fill_free(fill);
 	assert_int_equal(world_keep(w), 1);
 }
 
@@ -376,7 +376,7 @@ static inline void world_check(struct world *w, const struct cache_key *key, con
 
 	assert_int_equal(world_open_object(w, key, &o), 0);
 	world_read(w, o, body, n);
-	cache_object_unref(o);
+	cache_object_free(o);
 }
 
 #endif

@@ -14,11 +14,14 @@ static struct outcome ask(const struct conf *c, struct conf_request r, const cha
 {
 	struct http_field at[8];
 	struct http_fields fields = { .at = at, .capacity = 8 };
+	struct conf_ruling ruling;
 	struct outcome o;
 
 	assert_int_equal(http_fields_parse(&fields, head, strlen(head)), 0);
 	r.fields = &fields;
-	conf_cache_for(&c->sites[0], &r, &o.cache, &o.origin, &o.rule);
+	conf_request_rules(&c->sites[0], &r, &o.cache, &ruling);
+	o.origin = ruling.origin;
+	o.rule = ruling.rule;
 	return o;
 }
 

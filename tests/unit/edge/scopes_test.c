@@ -24,12 +24,11 @@ static uint64_t key_of(const struct conf *c, const char *path, const char *head)
 		.path = t.path_only, .query = t.query, .host = t.host, .method = METHOD_GET, .fields = &fields
 	};
 	struct conf_cache cache;
-	struct conf_origin *origin;
+	struct conf_ruling ruling;
 	uint8_t primary[16];
-	int rule;
 
 	assert_int_equal(http_fields_parse(&fields, head, strlen(head)), 0);
-	conf_cache_for(t.site, &r, &cache, &origin, &rule);
+	conf_request_rules(t.site, &r, &cache, &ruling);
 	target_key(&t, &cache, primary);
 	return cache_scope_url(primary).hash;
 }

@@ -147,55 +147,23 @@ static void test_many(void **state)
 /* §14.4 */
 static void test_content_range(void **state)
 {
-	(void)state;
-	static const char *const good[] = {
-		"bytes 0-499/1234",
-		"bytes 734-1233/1234",
-		"bytes 42-1233/*",
-		"bytes */1234",
-		"bytes */0",
-		"bytes 18446744073709551613-18446744073709551614/18446744073709551615",
+	static const struct {
+		struct http_content_range range;
+		const char *want;
+	} rows[] = {
+		{ { .range = { 0, 499 }, .length = 1234 }, "bytes 0-499/1234" },
+		{ { .range = { 734, 1233 }, .length = 1234 }, "bytes 734-1233/1234" },
+		{ { .unsatisfied = true, .length = 1234 }, "bytes */1234" },
+		{ { .unsatisfied = true }, "bytes */0" },
+		{ { .range = { UINT64_MAX - 2, UINT64_MAX - 1 }, .length = UINT64_MAX },
+		  "bytes 18446744073709551613-18446744073709551614/18446744073709551615" },
 	};
-	static const char *const bad[] = {
-		"",
-		"bytes",
-		"bytes ",
-		"bytes 0-1",
-		"bytes */*",
-		"bytes 1-0/2",
-		"bytes 0-2/2",
-		"bytes 0-0/0",
-		"bytes=0-1/2",
-		"bytes  0-1/2",
-		"bytes 0 -1/2",
-		"bytes 0-1 /2",
-		"bytes 0-1/ 2",
-		"items 0-1/2",
-		"bytes -1/2",
-		"bytes 0-/2",
-		"bytes 0-1/2/3",
-		"bytes 0-1/",
-		"bytes *",
-		"0-1/2",
-		"bytes 0-99999999999999999999/*",
-		"bytes 0-1/99999999999999999999",
-	};
-	struct http_content_range c;
 	char out[HTTP_CONTENT_RANGE_MAX];
 
-	for (size_t i = 0; i < ARRAY_LEN(good); i++) {
-		if (http_content_range_parse(view_str(good[i]), &c) != 0)
-			fail_msg("%s", good[i]);
-		assert_true(view_eq(view_of(out, http_content_range_format(&c, out)),
-				    view_str(good[i])));
-	}
-	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
-		c.length = 7;
-		if (http_content_range_parse(view_str(bad[i]), &c) != -EINVAL || c.length != 7)
-			fail_msg("%s", bad[i]);
-	}
-	assert_int_equal(http_content_range_parse(VIEW("Bytes 1-2/*"), &c), 0);
-	assert_true(c.range.first == 1 && c.range.last == 2 && !c.length_known && !c.unsatisfied);
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		assert_true(view_eq(view_of(out, http_content_range_format(&rows[i].range, out)),
+				    view_str(rows[i].want)));
 }
 
 /* §15.3.7.2 */

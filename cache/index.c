@@ -359,8 +359,10 @@ static int open_tree(struct index *ix, unsigned flags)
 	if (r == 0)
 		memcpy(&ix->meta, value.mv_data, sizeof(ix->meta));
 	mdb_txn_abort(txn);
-	if (r == 0 && (ix->meta.magic != INDEX_MAGIC || ix->meta.format != INDEX_FORMAT))
+	if (r == 0 && ix->meta.magic != INDEX_MAGIC)
 		r = MDB_INVALID;
+	if (r == 0 && ix->meta.format != INDEX_FORMAT)
+		return -EPROTO;
 	return error_of(r);
 }
 
@@ -422,7 +424,7 @@ int index_open(int dir_fd, const uint64_t store_id[2], struct index **out, bool 
 	if (r == -ENOENT)
 		r = found(ix, store_id);
 	if (r == 0 && memcmp(ix->meta.store_id, store_id, sizeof(ix->meta.store_id)) != 0)
-		r = -EBADMSG;
+		r = -EXDEV;
 	if (r != 0) {
 		index_close(&ix);
 		return r;

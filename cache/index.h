@@ -26,7 +26,7 @@ struct index;
 
 /* --- readers ------------------------------------------------------------------------------- */
 
-/* -ENOENT: not there (yet); -EBADMSG: damaged, or of another format; other negative errno. */
+/* -ENOENT: not there (yet); -EBADMSG: damaged; -EPROTO: of another format; other negative errno. */
 int index_open_reader(int dir_fd, struct index **out) NODISCARD;
 /* Fills all of *out but «store». 0; -ENOENT; -EIO: the index can't be read. */
 int index_find(struct index *ix, const struct cache_key *key, struct cache_record *out) NODISCARD;
@@ -42,7 +42,7 @@ void index_close(struct index **ix);
 
 /* Unlinks it. Who has it open keeps reading the old one. */
 int index_wipe(int dir_fd) NODISCARD;
-/* Opens or creates. -EBADMSG: damaged, another format or another store's: wipe it. *out_complete: false for a new
+/* Opens or creates. -EBADMSG: damaged, -EPROTO: of another format, -EXDEV: another store's: wipe it. *out_complete: false for a new
  * one, and for one whose rebuild never ended (wipe that too). */
 int index_open(int dir_fd, const uint64_t store_id[2], struct index **out, bool *out_complete) NODISCARD;
 /* To the disk, before a clean end. */

@@ -228,16 +228,18 @@ static int recover_segments(struct keeper_store *ks, bool all_lost)
 
 /* --- the index ------------------------------------------------------------------------------------------ */
 
-/* As it was left, with what came since. -EBADMSG: not to be used. */
+/* As it was left, with what came since. -ENOENT: there is none; -EINPROGRESS: it was never finished; else as index_open. */
 static int kept_index(struct keeper_store *ks)
 {
 	bool complete;
-	int r = index_open(ks->dir_fd, ks->super.id, &ks->index, &complete);
+	int r;
 
+	if (faccessat(ks->dir_fd, FORMAT_INDEX_PATH, F_OK, 0) != 0)
+		return -errno;
+	r = index_open(ks->dir_fd, ks->super.id, &ks->index, &complete);
 	if (r != 0)
 		return r;
-	/* Made just now, or never finished. */
-	r = complete ? replay_all(ks) : -ENOENT;
+	r = complete ? replay_all(ks) : -EINPROGRESS;
 	if (r != 0)
 		index_close(&ks->index);
 	return r;
@@ -270,21 +272,46 @@ static bool is_failed(const struct keeper_store *ks)
 	return atomic_load_explicit(&ks->st->state, memory_order_acquire) == STORE_FAILED;
 }
 
+static const char *reason_of(int error)
+{
+	switch (error) {
+	case -ENOENT:
+		return "missing";
+	case -EINPROGRESS:
+		return "unfinished";
+	case -EBADMSG:
+		return "damaged";
+	case -EPROTO:
+		return "of_another_format";
+	case -EXDEV:
+		return "of_another_store";
+	}
+	return strerror(-error);
+}
+
+/* NULL: the index that is there will do, and is open. */
+static const char *why_anew(struct keeper_store *ks)
+{
+	int r;
+
+	if (ks->trust_synced_only)
+		return "unclean_boot";
+	if (is_failed(ks))
+		return "keeper_died_of_it";
+	r = kept_index(ks);
+	return r == 0 ? NULL : reason_of(r);
+}
+
 static int recover_the_index(struct keeper_store *ks, struct rebuild **out_rebuild)
 {
-	bool deadly = is_failed(ks);
-	int r = -EBADMSG;
+	const char *reason = why_anew(ks);
 
 	*out_rebuild = NULL;
-	if (!ks->trust_synced_only && !deadly)
-		r = kept_index(ks);
-	if (r == 0)
+	if (reason == NULL)
 		return 0;
+	/* A new store has none yet, and nothing to tell of. */
 	if (has_segments(ks))
-		log_info("index_rebuild", "store=%s reason=%s", ks->st->name,
-			 ks->trust_synced_only ? "unclean_boot"
-			 : deadly	       ? "keeper_died_of_it"
-					       : strerror(-r));
+		log_info("index_rebuild", "store=%s reason=%s", ks->st->name, reason);
 	return new_index(ks, out_rebuild);
 }
 

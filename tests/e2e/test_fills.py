@@ -463,6 +463,10 @@ def spoil_pages(path):
         f.write(random.Random(1).randbytes(max(size - 8192, 0)))
 
 
+# What is known at once; a torn tree is found when it is read.
+REASONS = {os.unlink: "missing", garbage: "damaged"}
+
+
 @pytest.mark.parametrize("damage", [os.unlink, truncate, garbage, spoil_pages])
 def test_a_lost_index_is_made_anew_from_the_logs(origin, make_node, damage):
     # Who reads a torn page dies of the signal, and is replaced: no matter for a sanitizer's report.
@@ -477,6 +481,7 @@ def test_a_lost_index_is_made_anew_from_the_logs(origin, make_node, damage):
     node.purge("/purged")
     origin.page("/purged", b"new", FRESH)
     node.stop()
+    assert not node.log("index_rebuild")  # a new store has no index to miss
     path = os.path.join(node.store, "index.mdb")
     damage(path)
     node.may_crash = True  # a worker that reads a torn page may die of it; the store must come back all the same
@@ -485,6 +490,8 @@ def test_a_lost_index_is_made_anew_from_the_logs(origin, make_node, damage):
     origin.page("/other", b"other", {"Cache-Control": "no-store"})
     assert node.get("/other").body == b"other"
     wait_until(lambda: store(node)["state"] == "open", "the index to be made anew", 20)
+    if damage in REASONS:
+        assert node.log("index_rebuild")[0]["reason"] == REASONS[damage]
     del bodies["/purged"]
     for target, body in bodies.items():
         until_hit(node, target, body)

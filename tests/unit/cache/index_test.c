@@ -215,7 +215,7 @@ static void another_stores_index_is_refused(void **state)
 	bool complete;
 
 	index_close(&f->index);
-	assert_int_equal(index_open(f->dir.fd, other, &f->index, &complete), -EBADMSG);
+	assert_int_equal(index_open(f->dir.fd, other, &f->index, &complete), -EXDEV);
 	assert_int_equal(index_wipe(f->dir.fd), 0);
 	assert_int_equal(index_open(f->dir.fd, other, &f->index, &complete), 0);
 	assert_false(complete);

@@ -20,7 +20,13 @@
 #include "cache/purge_clock.h"
 #include "edge/base/log.h"
 
-enum { KEEPER_RENEWALS_TICKS = 60000 / KEEPER_TICK_MS, KEEPER_CLOSE_PASSES = 16 };
+enum {
+	KEEPER_RENEWALS_TICKS = 60000 / KEEPER_TICK_MS,
+	KEEPER_CLOSE_PASSES = 16,
+	/* Fills that end within this are committed together. Alone, each would cost two processes a wake-up and the worker its
+	 * core: 41 µs of the keeper for 1 KiB, 8 together. Who waits for a commit hardly notices. */
+	GATHER_MS = 2,
+};
 
 /* --- claims --------------------------------------------------------------------------------------------- */
 
@@ -218,17 +224,26 @@ static void on_hint(struct watch *w, unsigned events)
 
 	(void)events;
 	CHECK_MAGIC(k, KEEPER_MAGIC);
-	k->hint_waits = is_committing(k);
-	if (k->hint_waits)
-		(void)!eventfd_read(w->fd, &count);
-	else
+	(void)!eventfd_read(w->fd, &count);
+	purges_pump(k, false);
+	if (!k->hint_waits && !is_committing(k))
+		timer_set(&k->gather, GATHER_MS);
+	k->hint_waits = true;
+}
+
+static void on_gather(struct timer *t)
+{
+	struct keeper *k = CONTAINER_OF(t, struct keeper, gather);
+
+	CHECK_MAGIC(k, KEEPER_MAGIC);
+	if (k->hint_waits && !is_committing(k))
 		look(k);
 }
 
 void keeper_batch_done(struct keeper *k)
 {
 	if (k->hint_waits && !k->closing)
-		look(k);
+		timer_set(&k->gather, GATHER_MS);
 }
 
 static void tick_store(struct keeper_store *ks)
@@ -389,6 +404,8 @@ static int open_timers(struct keeper *k)
 	if (r == 0)
 		r = timer_open(&k->pulse, k->loop, on_pulse);
 	if (r == 0)
+		r = timer_open(&k->gather, k->loop, on_gather);
+	if (r == 0)
 		r = watch_open(&k->hint, k->loop, k->shared->keeper_eventfd, on_hint);
 	if (r != 0)
 		return r;
@@ -433,6 +450,7 @@ static void free_keeper(struct keeper *k)
 {
 	timer_close(&k->tick);
 	timer_close(&k->pulse);
+	timer_close(&k->gather);
 	watch_close(&k->hint);
 	for (unsigned i = 0; i < k->store_count; i++)
 		if (k->cache != NULL)

@@ -142,7 +142,7 @@ struct keeper {
 	struct cache_conf conf;
 	struct cache *cache; /* reading view */
 	struct watch hint;
-	struct timer tick, pulse;
+	struct timer tick, pulse, gather;
 	unsigned ticks;
 	bool closing;
 	bool hint_waits; /* a hint came during a batch */

@@ -82,6 +82,18 @@ static uint32_t power_of_two_below(uint64_t n)
 	return p;
 }
 
+/* A quarter of the store, and no more than the kernel lets a node have dirty before it writes by itself, and then makes who
+ * writes wait (vm.dirty_background_ratio, dirty_ratio: 10 and 20 %). */
+static uint64_t unsynced_limit(uint64_t size_bytes, uint64_t mib)
+{
+	uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t limit = size_bytes / 4;
+
+	if (limit > memory / 16)
+		limit = memory / 16;
+	return limit < 2048 * mib ? limit : 2048 * mib;
+}
+
 static void init_store(struct shared_store *st, const struct cache_store_conf *conf)
 {
 	const uint64_t mib = 1 << 20;
@@ -94,7 +106,7 @@ static void init_store(struct shared_store *st, const struct cache_store_conf *c
 	st->segment_bytes = power_of_two_below(segment);
 	st->chunk_bytes = st->segment_bytes / 4 < 8 * mib ? st->segment_bytes / 4 : 8 * mib;
 	st->small_bytes = st->chunk_bytes < mib ? st->chunk_bytes : mib;
-	st->unsynced_limit_bytes = conf->size_bytes / 4 < 512 * mib ? conf->size_bytes / 4 : 512 * mib;
+	st->unsynced_limit_bytes = unsynced_limit(conf->size_bytes, mib);
 }
 
 /* --- hints ------------------------------------------------------------------------------------- */

@@ -41,6 +41,7 @@ struct transfer {
 	int64_t length;
 	uint64_t max_bytes;
 	struct stats_site *stats;
+	bool pumped; /* what came with the head is in the fill, and leaves together with it */
 	bool over, abandon; /* abandon: without followers the fill is given up */
 };
 
@@ -308,8 +309,9 @@ static enum step_result step_pump(struct machine *m)
 		if (pump(t, room < PUMP_BYTES ? (size_t)room : PUMP_BYTES, &r) <= 0)
 			break;
 	}
-	if (r != STEP_DONE && cache_fill_ready(t->fill) > before)
+	if (r != STEP_DONE && (cache_fill_ready(t->fill) > before || !t->pumped))
 		wake_followers(t);
+	t->pumped = true;
 	return r;
 }
 
@@ -349,6 +351,8 @@ static enum step_result caught_up(struct request *r)
 	case HANDOVER:
 		return take_over(r);
 	case RUNNING:
+		if (!t->pumped)
+			return STEP_PARK;
 		break;
 	}
 	if (r->x->ops->send_memory(r->x, NULL, 0, false) < 0)

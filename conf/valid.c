@@ -129,9 +129,13 @@ const char *conf_valid_pass_header(struct view v)
 }
 
 /* What belongs to the connection, or says where a message has been. */
-static const char *edit_fault(enum http_field_id id)
+static const char *edit_fault(struct view v)
 {
-	switch (id) {
+	const char *wrong = conf_valid_field(v);
+
+	if (wrong != NULL)
+		return wrong;
+	switch (http_field_id(v)) {
 	case FIELD_VIA:
 	case FIELD_CDN_LOOP:
 		return "tells where a message has been: no rule may edit it";
@@ -156,10 +160,8 @@ static const char *edit_fault(enum http_field_id id)
 /* What the node decides itself: where the request goes, from whom it comes, which part is asked for. */
 const char *conf_valid_request_edit(struct view v)
 {
-	const char *wrong = conf_valid_field(v);
+	const char *wrong = edit_fault(v);
 
-	if (wrong == NULL)
-		wrong = edit_fault(http_field_id(v));
 	if (wrong != NULL)
 		return wrong;
 	switch (http_field_id(v)) {
@@ -185,10 +187,8 @@ const char *conf_valid_request_edit(struct view v)
 
 const char *conf_valid_response_edit(struct view v)
 {
-	const char *wrong = conf_valid_field(v);
+	const char *wrong = edit_fault(v);
 
-	if (wrong == NULL)
-		wrong = edit_fault(http_field_id(v));
 	if (wrong != NULL)
 		return wrong;
 	switch (http_field_id(v)) {

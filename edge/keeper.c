@@ -25,15 +25,17 @@ struct keeper_process {
 	struct admin *admin;
 };
 
-static void use_snapshot(struct keeper_process *p)
+static void use_snapshot(struct snapshot *s)
 {
+	struct keeper_process *p = CONTAINER_OF(s, struct keeper_process, snapshot);
 	resolver_use(p->resolver, p->snapshot.conf);
 	admin_use(p->admin, p->snapshot.conf, p->snapshot.conf_fd);
 }
 
 /* The keeper writes no access log: that descriptor is the workers'. */
-static void use_logs(struct keeper_process *p)
+static void use_logs(struct snapshot *s)
 {
+	struct keeper_process *p = CONTAINER_OF(s, struct keeper_process, snapshot);
 	if (p->snapshot.logs.access_fd >= 0)
 		close(p->snapshot.logs.access_fd);
 	p->snapshot.logs.access_fd = -1;
@@ -60,8 +62,9 @@ static void on_reloaded(struct keeper_process *p, const struct ipc_message *m)
 	admin_reloaded(p->admin, &outcome);
 }
 
-static void obey(struct keeper_process *p, const struct ipc_message *m)
+static void obey(struct snapshot *s, const struct ipc_message *m)
 {
+	struct keeper_process *p = CONTAINER_OF(s, struct keeper_process, snapshot);
 	switch (m->type) {
 	case MESSAGE_STOP:
 		loop_stop(p->loop);
@@ -75,34 +78,15 @@ static void obey(struct keeper_process *p, const struct ipc_message *m)
 	}
 }
 
-static void on_message(struct keeper_process *p, struct ipc_message *m)
-{
-	switch (snapshot_message(&p->snapshot, m)) {
-	case SNAPSHOT_NOTHING:
-		return;
-	case SNAPSHOT_COMMITTED:
-		use_snapshot(p);
-		use_logs(p);
-		return;
-	case SNAPSHOT_LOGS:
-		use_logs(p);
-		return;
-	case SNAPSHOT_NOT_OURS:
-		obey(p, m);
-		return;
-	}
-}
+static const struct snapshot_user user = { use_snapshot, use_logs, obey };
 
 static void on_ipc(struct watch *watch, unsigned events)
 {
 	struct keeper_process *p = CONTAINER_OF(watch, struct keeper_process, ipc);
-	struct ipc_message m;
-	int r;
+	int r = snapshot_receive(&p->snapshot, &user);
 
 	(void)events;
-	while ((r = ipc_receive(p->given->ipc_fd, &m)) == 1)
-		on_message(p, &m);
-	if (r == -EAGAIN)
+	if (r == 0)
 		return;
 	log_error("master_gone", "error=%d", -r);
 	watch_close(&p->ipc);
@@ -164,7 +148,7 @@ int keeper_run(const struct process *given)
 		log_error("keeper_not_started", "error=%d", -r);
 		return 1;
 	}
-	use_snapshot(&p);
+	use_snapshot(&p.snapshot);
 	watch_want(&p.ipc, WATCH_READ);
 	loop_run(p.loop);
 	close_parts(&p);

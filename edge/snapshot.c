@@ -157,31 +157,42 @@ static bool commit(struct snapshot *s, uint32_t generation)
 	return true;
 }
 
-static enum snapshot_event handle(struct snapshot *s, struct ipc_message *m)
+static void handle(struct snapshot *s, const struct snapshot_user *user, struct ipc_message *m)
 {
 	switch (m->type) {
 	case MESSAGE_OFFER:
 		take_offer(s, m);
-		return SNAPSHOT_NOTHING;
+		return;
 	case MESSAGE_COMMIT:
-		return commit(s, generation_of(m)) ? SNAPSHOT_COMMITTED : SNAPSHOT_NOTHING;
+		if (commit(s, generation_of(m))) {
+			user->conf_changed(s);
+			user->logs_changed(s);
+		}
+		return;
 	case MESSAGE_DROP:
 		forget_offer(s);
-		return SNAPSHOT_NOTHING;
+		return;
 	case MESSAGE_LOGS:
 		take_logs(m, 0, &s->logs);
-		return SNAPSHOT_LOGS;
+		user->logs_changed(s);
+		return;
 	default:
-		return SNAPSHOT_NOT_OURS;
+		user->order(s, m);
 	}
 }
 
-enum snapshot_event snapshot_message(struct snapshot *s, struct ipc_message *m)
+int snapshot_receive(struct snapshot *s, const struct snapshot_user *user)
 {
-	enum snapshot_event event = handle(s, m);
+	struct ipc_message m;
+	int r;
 
-	close_left(m);
-	return event;
+	while ((r = ipc_receive(s->ipc_fd, &m)) == 1) {
+		handle(s, user, &m);
+		close_left(&m);
+	}
+	if (r == -EAGAIN)
+		return 0;
+	return r == 0 ? -ECONNRESET : r;
 }
 
 void snapshot_use_error_log(struct snapshot *s, int *error_fd)

@@ -16,22 +16,22 @@ struct snapshot {
 	int conf_fd;	      /* the text of the one in use; the keeper shows it */
 	int offered_fd;
 	struct logs offered_logs;
-	/* New log files after SNAPSHOT_LOGS or SNAPSHOT_COMMITTED; the one who asks takes them (-1: taken or none). */
+	/* New log files after logs_changed; the one who asks takes them (-1: taken or none). */
 	struct logs logs;
 };
 
-enum snapshot_event {
-	SNAPSHOT_NOTHING,   /* the message was dealt with */
-	SNAPSHOT_COMMITTED, /* conf is another one, logs too */
-	SNAPSHOT_LOGS,	    /* logs were reopened */
-	SNAPSHOT_NOT_OURS,  /* a message for the caller */
+/* What its process does about the master's word. */
+struct snapshot_user {
+	void (*conf_changed)(struct snapshot *s); /* conf is another one; logs_changed follows */
+	void (*logs_changed)(struct snapshot *s);
+	void (*order)(struct snapshot *s, const struct ipc_message *m); /* all messages but a snapshot's own */
 };
 
 /* Builds the snapshot that the process starts with. 0, or a negative errno with the fault in the log. */
 int snapshot_open(struct snapshot *s, const struct process *p) NODISCARD;
 void snapshot_close(struct snapshot *s);
-/* Takes the message's descriptors, whatever it is. */
-enum snapshot_event snapshot_message(struct snapshot *s, struct ipc_message *m);
+/* Deals with all messages that have come. 0, or a negative errno: the master is gone. */
+int snapshot_receive(struct snapshot *s, const struct snapshot_user *user) NODISCARD;
 /* The error log of this process from now on; s->logs.error_fd is taken. The old one is closed. */
 void snapshot_use_error_log(struct snapshot *s, int *error_fd);
 

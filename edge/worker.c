@@ -264,8 +264,9 @@ void worker_transfer_gone(struct worker *w)
 
 /* --- the master's word --------------------------------------------------------------------------- */
 
-static void use_snapshot(struct worker_process *p)
+static void use_snapshot(struct snapshot *s)
 {
+	struct worker_process *p = CONTAINER_OF(s, struct worker_process, snapshot);
 	struct conf *before = p->w.conf;
 
 	p->w.conf = conf_ref(p->snapshot.conf);
@@ -275,8 +276,9 @@ static void use_snapshot(struct worker_process *p)
 	conf_unref(before);
 }
 
-static void use_logs(struct worker_process *p)
+static void use_logs(struct snapshot *s)
 {
+	struct worker_process *p = CONTAINER_OF(s, struct worker_process, snapshot);
 	access_log_use_fd(p->w.access, p->snapshot.logs.access_fd);
 	p->snapshot.logs.access_fd = -1;
 	snapshot_use_error_log(&p->snapshot, &p->error_fd);
@@ -291,8 +293,9 @@ static void orphaned(struct worker_process *p)
 	drain(p, p->w.conf->shutdown_timeout_ms);
 }
 
-static void obey(struct worker_process *p, const struct ipc_message *m)
+static void obey(struct snapshot *s, const struct ipc_message *m)
 {
+	struct worker_process *p = CONTAINER_OF(s, struct worker_process, snapshot);
 	struct message_drain body = { 0 };
 
 	if (m->type == MESSAGE_STOP) {
@@ -303,34 +306,15 @@ static void obey(struct worker_process *p, const struct ipc_message *m)
 	}
 }
 
-static void on_message(struct worker_process *p, struct ipc_message *m)
-{
-	switch (snapshot_message(&p->snapshot, m)) {
-	case SNAPSHOT_NOTHING:
-		return;
-	case SNAPSHOT_COMMITTED:
-		use_snapshot(p);
-		use_logs(p);
-		return;
-	case SNAPSHOT_LOGS:
-		use_logs(p);
-		return;
-	case SNAPSHOT_NOT_OURS:
-		obey(p, m);
-		return;
-	}
-}
+static const struct snapshot_user user = { use_snapshot, use_logs, obey };
 
 static void on_ipc(struct watch *watch, unsigned events)
 {
 	struct worker_process *p = CONTAINER_OF(watch, struct worker_process, ipc);
-	struct ipc_message m;
-	int r;
+	int r = snapshot_receive(&p->snapshot, &user);
 
 	(void)events;
-	while ((r = ipc_receive(p->given->ipc_fd, &m)) == 1)
-		on_message(p, &m);
-	if (r != -EAGAIN)
+	if (r != 0)
 		orphaned(p);
 }
 

@@ -23,6 +23,8 @@
 
 #include "edge/base/log.h"
 
+enum { EVICT_SLOTS_FREE = 64 /* of the table: a store may run out of slots before it runs out of bytes */ };
+
 /* --- unlinking chunk files ------------------------------------------------------------------------- */
 
 struct unlinking {
@@ -259,8 +261,8 @@ static uint32_t oldest(struct keeper_store *ks, bool dead_only)
 	return 0;
 }
 
-/* Room for two segments and what is taken in two seconds, but no more than an eighth of the store for that; and an index that
- * fits into memory. */
+/* Room for two segments and what is taken in two seconds, but no more than an eighth of the store for that; slots for new
+ * segments; and an index that fits into memory. */
 static bool needs_room(const struct keeper_store *ks)
 {
 	int64_t coming = (int64_t)ks->accounts[ACCOUNT_LEAVING];
@@ -271,6 +273,7 @@ static bool needs_room(const struct keeper_store *ks)
 			  atomic_load_explicit(&ks->st->wanted_bytes, memory_order_relaxed);
 
 	return now + coming < (int64_t)target ||
+	       ks->segment_count > SHARED_SEGMENTS - EVICT_SLOTS_FREE ||
 	       atomic_load_explicit(&ks->st->objects, memory_order_relaxed) > ks->objects_max;
 }
 

@@ -105,6 +105,7 @@ struct keeper_store {
 	/* By id % SHARED_SEGMENTS. The loop adds and drops, the commit lane looks. */
 	_Atomic(struct keeper_segment *) segments[SHARED_SEGMENTS];
 	uint32_t lowest_id, next_id;
+	uint32_t segment_count; /* in the table */
 	uint32_t first_segment; /* of this run */
 	unsigned open_count;	/* entries of shared «open» that this store keeps filled */
 	unsigned being_made;

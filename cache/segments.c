@@ -6,7 +6,9 @@
  * has places that this store uses: the workers fill the first two, the rest are spares for when the keeper is slow.
  *
  * A segment that owns as much in chunk files as it could hold itself is ended early, so that evicting one
- * segment always frees about the same.
+ * segment always frees about the same; in a very large store it may own more, since the table has a fixed number of slots.
+ * One that is left behind half the table is ended too: ids in use then lie close together, and what goes through all
+ * of them never grows.
  *
  * Budget: capacity = everything accounted + drawn by workers + free_bytes. Every change of an account moves free_bytes the other
  * way, so the sum holds without ever being computed; only a start computes it. The capacity is the configured
@@ -46,6 +48,7 @@ struct keeper_segment *segment_add(struct keeper_store *ks, uint32_t id)
 	seg->id = id;
 	seg->fd = -1;
 	seg->log.fd = -1;
+	ks->segment_count++;
 	atomic_store_explicit(&ks->segments[id % SHARED_SEGMENTS], seg, memory_order_release);
 	if (ks->lowest_id == 0 || id < ks->lowest_id)
 		ks->lowest_id = id;
@@ -62,6 +65,7 @@ void segment_drop(struct keeper_store *ks, uint32_t id)
 		return;
 	CHECK(!seg->resting);
 	atomic_store_explicit(&ks->segments[id % SHARED_SEGMENTS], NULL, memory_order_release);
+	ks->segment_count--;
 	if (seg->fd >= 0)
 		close(seg->fd);
 	log_close(&seg->log);
@@ -281,9 +285,11 @@ static bool slot_free(const struct keeper_store *ks, uint32_t id)
 	       atomic_load(&ks->segments[id % SHARED_SEGMENTS]) == NULL;
 }
 
-/* 0: none of the slots is free. */
+/* 0: too few of the slots are free. (With one left for each that is being made, no two come to the same one.) */
 static uint32_t take_id(struct keeper_store *ks)
 {
+	if (ks->segment_count + ks->being_made >= SHARED_SEGMENTS - SHARED_SEGMENTS_OPEN)
+		return 0;
 	for (unsigned i = 0; i < SHARED_SEGMENTS; i++) {
 		uint32_t id = ks->next_id++;
 
@@ -381,14 +387,22 @@ static void end_segment(struct keeper_store *ks, unsigned place)
 	atomic_store_explicit(&ks->st->open[place], 0, memory_order_release);
 }
 
-/* Full for the workers, or worth as much as a full one. */
+static uint64_t worth_of_a_full_one(const struct keeper_store *ks)
+{
+	uint64_t part = ks->capacity_bytes / (SHARED_SEGMENTS / 2);
+
+	return part > ks->super.segment_bytes ? part : ks->super.segment_bytes;
+}
+
+/* Full for the workers, worth as much as a full one, or left behind. */
 static bool wants_ending(const struct keeper_store *ks, uint32_t id)
 {
 	struct keeper_segment *seg = segment_find(ks, id);
 
 	if (seg == NULL || segment_state(ks, id) != SEGMENT_OPEN)
 		return true;
-	return seg->chunk_bytes + segment_tail(ks, id) >= ks->super.segment_bytes;
+	return seg->chunk_bytes + segment_tail(ks, id) >= worth_of_a_full_one(ks) ||
+	       ks->next_id - id > SHARED_SEGMENTS / 2;
 }
 
 void segments_pump(struct keeper_store *ks)

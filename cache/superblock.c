@@ -86,7 +86,9 @@ int superblock_open(struct keeper_store *ks)
 		tell_unusable(ks, r);
 		return r;
 	}
-	/* Sizes of segments and chunks stay what they were when the store was made. */
+	/* Chunks stay what they were when the store was made: their files don't tell. New segments go with the store's size. */
+	if (ks->super.size_bytes != ks->st->size_bytes)
+		ks->super.segment_bytes = ks->st->segment_bytes;
 	ks->st->segment_bytes = ks->super.segment_bytes;
 	ks->st->chunk_bytes = ks->super.chunk_bytes;
 	if (ks->st->small_bytes > ks->super.chunk_bytes)

@@ -185,6 +185,59 @@ static void the_replaced_does_not_outlive_its_successor(void **state)
 	kit_close(&k);
 }
 
+/* Only the number of segments is full: there is room for many more bytes. */
+static void a_full_table_of_segments_is_no_end(void **state)
+{
+	struct format_store sb;
+	struct kit k;
+	struct log log;
+
+	(void)state;
+	kit_open(&k, 1024 * KIT_MIB);
+	kit_end_node(&k, SIGTERM);
+	assert_int_equal(store_load(k.dir.fd, &sb), 0);
+	for (uint32_t id = 1; id <= SHARED_SEGMENTS; id++) {
+		char path[FORMAT_PATH_MAX];
+
+		if (log_create(k.dir.fd, sb.id, id, &log) != 0)
+			continue; /* of the first start */
+		log_close(&log);
+		format_segment_path(id, path);
+		close(openat(k.dir.fd, path, O_CREAT | O_EXCL | O_WRONLY, 0640));
+	}
+	kit_start_node(&k);
+	KIT_WAIT(&k, kit_is(&k, STORE_OPEN));
+	kit_store(&k, 1, 1, 1000);
+	kit_check(&k, 1, 1, 1000);
+	kit_close(&k);
+}
+
+/* Smaller than a segment used to be, then larger. */
+static void the_configured_size_may_change(void **state)
+{
+	static const uint64_t sizes[] = { 16384, 64, 32768, 1024 };
+	struct kit k;
+
+	(void)state;
+	kit_open(&k, sizes[0] * KIT_MIB);
+	for (unsigned i = 0; i < ARRAY_LEN(sizes); i++) {
+		if (i != 0) {
+			kit_end_node(&k, i % 2 == 0 ? SIGKILL : SIGTERM);
+			k.w.conf.stores[0].size_bytes = sizes[i] * KIT_MIB;
+			kit_start_node(&k);
+			KIT_WAIT(&k, kit_is(&k, STORE_OPEN));
+		}
+		kit_store(&k, 10 * i, 1, 3000);
+		kit_store(&k, 10 * i + 1, 1, 9000000);
+		for (unsigned j = 0; j <= i; j++) {
+			kit_check(&k, 10 * j, 1, 3000);
+			kit_check(&k, 10 * j + 1, 1, 9000000);
+		}
+		assert_true(k.w.store->segment_bytes <= sizes[i] * KIT_MIB / 16);
+	}
+	kit_close(&k);
+}
+
 /* All in one process: what is used and what is free make up the capacity, always. */
 static void the_sum_holds(void **state)
 {
@@ -224,6 +277,8 @@ int main(void)
 		cmocka_unit_test(small_objects_keep_the_size),
 		cmocka_unit_test(replaced_objects_leave),
 		cmocka_unit_test(the_replaced_does_not_outlive_its_successor),
+		cmocka_unit_test(a_full_table_of_segments_is_no_end),
+		cmocka_unit_test(the_configured_size_may_change),
 		cmocka_unit_test(the_sum_holds),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -208,15 +208,10 @@ static void put_back(struct keeper_store *ks, struct commit_batch *b)
 	ks->commit_pause = COMMIT_PAUSE_TICKS;
 }
 
-static bool is_full(int error)
-{
-	return error == -ENOSPC || error == -EDQUOT || error == -ENOMEM;
-}
-
 static void batch_failed(struct keeper_store *ks, struct commit_batch *b)
 {
 	put_back(ks, b);
-	if (!is_full(b->error))
+	if (b->error != -ENOMEM && !keeper_is_full(ks, b->error))
 		keeper_store_failed(ks, b->reason, b->error);
 }
 

@@ -6,6 +6,9 @@
  * start goes on evicting) → its records out of the index, in small transactions → its chunk files unlinked, each slice's
  * after that slice is committed → segment, then log unlinked → slot free.
  *
+ * On a full disk the index can't be changed, and nothing would ever go: then the segment's entries are unlinked first. Lookups
+ * miss them anyway, and a start takes a log without its segment for a dying one.
+ *
  * What is unlinked counts as used for two more seconds, until workers have published what they hold open; so eviction
  * keeps ahead of the rate at which room is taken.
  *
@@ -23,7 +26,9 @@
 
 #include "edge/base/log.h"
 
-enum { EVICT_SLOTS_FREE = 64 /* of the table: a store may run out of slots before it runs out of bytes */ };
+enum {
+	EVICT_SLOTS_FREE = 64 /* of the table: a store may run out of slots before it runs out of bytes */
+};
 
 /* --- unlinking chunk files ------------------------------------------------------------------------- */
 
@@ -219,18 +224,46 @@ static void segment_unlinked(struct job *j)
 	segments_pump(ks);
 }
 
+static void run_unlink_entries(struct job *j)
+{
+	struct evict *e = CONTAINER_OF(j, struct evict, job);
+	char path[FORMAT_PATH_MAX];
+
+	format_segment_path(e->segment, path);
+	(void)!unlinkat(e->ks->dir_fd, path, 0);
+}
+
+/* It stays dead for lookups, and is tried again: at the next tick, or with a new index. */
+static void evict_later(struct job *j)
+{
+	struct evict *e = CONTAINER_OF(j, struct evict, job);
+
+	atomic_store(&e->ks->dying, true);
+	end_evict(e);
+}
+
+static void slice_failed(struct evict *e)
+{
+	struct keeper_store *ks = e->ks;
+	int error = e->error;
+
+	if (error == -ENOSPC || error == -EDQUOT) {
+		lane_submit(ks->slow_lane, &e->job, run_unlink_entries, evict_later);
+		return;
+	}
+	evict_later(&e->job);
+	if (error != -ENOMEM)
+		keeper_store_failed(ks, REASON_INDEX, error);
+}
+
 static void slice_done(struct job *j)
 {
 	struct evict *e = CONTAINER_OF(j, struct evict, job);
 	struct keeper_store *ks = e->ks;
-	int error = e->error;
 
 	logs_grown(ks, e->ends, e->end_count);
-	if (error != 0) {
-		/* It stays dead for lookups, and is tried again: at the next tick, or with a new index. */
-		end_evict(e);
-		if (error != -ENOSPC && error != -EDQUOT && error != -ENOMEM)
-			keeper_store_failed(ks, REASON_INDEX, error);
+	if (e->error != 0) {
+		slice_failed(e);
 		return;
 	}
 	account_lane(ks, &e->totals, e->doomed.bytes + e->log_bytes);
@@ -286,6 +319,7 @@ static void begin_evict(struct keeper_store *ks, uint32_t id)
 	e->ks = ks;
 	e->segment = id;
 	ks->evict = e;
+	atomic_store_explicit(&ks->st->disk_full, 0, memory_order_relaxed);
 	segment_set_dead(ks, id);
 	lane_submit(ks->commit_lane, &e->job, run_slice, slice_done);
 }
@@ -324,6 +358,20 @@ static void end_largest(struct keeper_store *ks)
 	segments_pump(ks);
 }
 
+/* Somebody met a full file system: until a segment goes. */
+static bool is_disk_full(struct keeper_store *ks)
+{
+	if (atomic_load_explicit(&ks->st->disk_full, memory_order_relaxed) == 0)
+		return false;
+	if (ks->ticks_since_full >= KEEPER_RENEWALS_TICKS) {
+		ks->ticks_since_full = 0;
+		log_warn("disk_full",
+			 "store=%s what=\"the file system is full, the store is not; evicting\"",
+			 ks->st->name);
+	}
+	return true;
+}
+
 void evict_pump(struct keeper_store *ks)
 {
 	bool needed;
@@ -332,7 +380,7 @@ void evict_pump(struct keeper_store *ks)
 	grant_wanted(ks);
 	if (!ks->usable || ks->evict != NULL || rebuild_running(ks) || ks->keeper->closing)
 		return;
-	needed = needs_room(ks);
+	needed = is_disk_full(ks) || needs_room(ks);
 	/* Taken before looking: what dies meanwhile sets it again. */
 	if (!atomic_exchange(&ks->dying, false) && !needed)
 		return;

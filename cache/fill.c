@@ -271,11 +271,12 @@ static int create_chunk(struct cache_fill *f, struct file_name *name, int *out_f
 	int dir_fd = f->cache->stores[name->store].dir_fd;
 	int fd = files_create(dir_fd, name);
 
-	if (fd < 0) {
-		if (fd != -ENOSPC && fd != -EDQUOT && fd != -EMFILE && fd != -ENFILE)
-			shared_store_fail(f->cache->shared, name->store, REASON_WRITE, -fd);
+	if (fd == -ENOSPC || fd == -EDQUOT)
+		shared_store_full(f->cache->shared, name->store);
+	else if (fd < 0 && fd != -EMFILE && fd != -ENFILE)
+		shared_store_fail(f->cache->shared, name->store, REASON_WRITE, -fd);
+	if (fd < 0)
 		return fd;
-	}
 	*out_fd = fd;
 	return 0;
 }
@@ -435,6 +436,8 @@ static int64_t splice_to(struct cache_fill *f, struct file *to, uint64_t offset,
 	do
 		got = splice(pipe_fd, NULL, to->fd, &at, n, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
 	while (got < 0 && errno == EINTR);
+	if (got < 0 && (errno == ENOSPC || errno == EDQUOT))
+		shared_store_full(f->cache->shared, store_number(f));
 	if (got < 0)
 		return -errno;
 	if (got == 0)

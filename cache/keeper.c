@@ -21,7 +21,6 @@
 #include "edge/base/log.h"
 
 enum {
-	KEEPER_RENEWALS_TICKS = 60000 / KEEPER_TICK_MS,
 	KEEPER_CLOSE_PASSES = 16,
 	/* Fills that end within this are committed together. Alone, each would cost two processes a wake-up and the worker its
 	 * core: 41 µs of the keeper for 1 KiB, 8 together. Who waits for a commit hardly notices. */
@@ -148,6 +147,14 @@ void keeper_store_failed(struct keeper_store *ks, enum shared_reason reason, int
 		superblock_note(ks, SUPERBLOCK_SUSPECT);
 }
 
+bool keeper_is_full(struct keeper_store *ks, int error)
+{
+	if (error != -ENOSPC && error != -EDQUOT)
+		return false;
+	shared_store_full(ks->shared, ks->number);
+	return true;
+}
+
 /* A worker found it bad. */
 static void notice_failure(struct keeper_store *ks)
 {
@@ -252,6 +259,7 @@ static void tick_store(struct keeper_store *ks)
 		return;
 	ks->ticks_since_sync++;
 	ks->renewals_since++;
+	ks->ticks_since_full++;
 	if (ks->commit_pause != 0)
 		ks->commit_pause--;
 	account_tick(ks);
@@ -310,7 +318,7 @@ static int init_store(struct keeper *k, unsigned number)
 	ks->dir_fd = k->conf.stores[number].dir_fd;
 	ks->shared = k->shared;
 	ks->st = &k->shared->stores[number];
-	ks->renewals_since = KEEPER_RENEWALS_TICKS;
+	ks->renewals_since = ks->ticks_since_full = KEEPER_RENEWALS_TICKS;
 	ks->dying = true; /* the last keeper may have left some */
 	ks->waiting = malloc(SHARED_CLAIMS * sizeof(*ks->waiting));
 	if (ks->waiting == NULL)
@@ -543,6 +551,8 @@ static void close_store(struct keeper_store *ks)
 		return;
 	segments_close_all(ks);
 	r = sync_now(ks);
+	if (r != 0)
+		superblock_suspect(ks);
 	if (r == 0)
 		r = index_sync(ks->index);
 	/* Unless a rebuild is unfinished: the next start goes on as after a death. */

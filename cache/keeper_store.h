@@ -40,6 +40,7 @@ enum {
 	KEEPER_SCAN_TICKS = 1000 / KEEPER_TICK_MS, /* all claims, all full segments */
 	KEEPER_RELEASE_TICKS = 2000 / KEEPER_TICK_MS, /* from unlinking to being free: workers publish what they hold */
 	KEEPER_SYNC_TICKS = 5000 / KEEPER_TICK_MS,
+	KEEPER_RENEWALS_TICKS = 60000 / KEEPER_TICK_MS, /* an index is renewed, a full disk told, this often at most */
 	KEEPER_BATCH = 256, /* records of one transaction: about 2 ms */
 	KEEPER_BATCH_US = 2000,
 	KEEPER_TOUCHED = 4 * KEEPER_BATCH, /* a record can reach three logs */
@@ -131,7 +132,9 @@ struct keeper_store {
 	struct evict *evict;
 	struct sync *sync;
 	struct chunk_list unsynced_chunks; /* committed since the last sync */
+	unsigned ticks_since_full;	   /* the log was told that the file system is */
 	unsigned ticks_since_sync;
+	bool sync_whole;	/* a keeper that died may have left chunk files unsynced */
 	bool was_clean;		/* the last run ended in order */
 	bool trust_synced_only; /* after a power cut, until each log was cut to its mark */
 };
@@ -158,6 +161,8 @@ struct keeper {
 
 /* Out of service, told once in the log. error: negative errno. */
 void keeper_store_failed(struct keeper_store *ks, enum shared_reason reason, int error);
+/* Is it that the file system is full? That is no fault of the store's: it makes room, and what failed is tried again. */
+bool keeper_is_full(struct keeper_store *ks, int error);
 /* A batch ended, and the next (if any) has begun. */
 void keeper_batch_done(struct keeper *k);
 /* The claim is no longer in a queue or job: free it if it is ended and nobody reads through it. */
@@ -180,6 +185,8 @@ int superblock_open(struct keeper_store *ks) NODISCARD;
 int superblock_begin(struct keeper_store *ks, uint64_t epoch) NODISCARD;
 /* Everything is synced and nothing under way. Blocks. */
 int superblock_clean(struct keeper_store *ks) NODISCARD;
+/* It couldn't be synced at the end: the next start is to trust marks alone. Blocks. */
+void superblock_suspect(struct keeper_store *ks);
 /* In the slow lane: no orphans are left of runs before this one. */
 int superblock_scanned(struct keeper_store *ks) NODISCARD;
 /* Behind: a write or sync failed; the logs were cut to their marks. */

@@ -124,6 +124,8 @@ int log_flush(struct log *log)
 		r = write_all(log->fd, log->gathered, log->gathered_bytes, log->bytes);
 	if (r == 0)
 		log->bytes += log->gathered_bytes;
+	else /* what got there would count again once the same records are written before it */
+		(void)!ftruncate(log->fd, (off_t)log->bytes);
 	log_forget(log);
 	return r;
 }

@@ -161,7 +161,7 @@ static int write_failed(struct cache *c, unsigned store, int error)
 {
 	/* A full file system is not a broken one: the keeper makes room. Anything else doesn't pass by itself. */
 	if (error == ENOSPC || error == EDQUOT)
-		shared_hint_keeper(c->shared);
+		shared_store_full(c->shared, store);
 	else
 		shared_store_fail(c->shared, store, REASON_WRITE, error);
 	return -error;

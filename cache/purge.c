@@ -5,7 +5,8 @@
  * purge share it.
  *
  * A store whose journal can't be written goes out of service; the purge holds as long as one journal has it, since
- * at the next start every store learns from all journals. If none has it, the purge failed and nothing is raised.
+ * at the next start every store learns from all journals. If none has it, the purge failed and nothing is raised; and where
+ * that was for want of room on the disk, the stores stay, since none of them says less than was answered.
  */
 #include "cache/keeper_store.h"
 
@@ -134,10 +135,22 @@ static void raise_all(struct purges *p)
 	purge_clock_publish(s, newest);
 }
 
+static void judge_stores(struct purges *p)
+{
+	for (unsigned i = 0; i < p->keeper->store_count; i++) {
+		struct append *a = &p->appends[i];
+
+		if (a->error == 0 || (keeper_is_full(a->ks, a->error) && p->written == 0))
+			continue;
+		keeper_store_failed(a->ks, REASON_JOURNAL, a->error);
+	}
+}
+
 static void end_group(struct purges *p)
 {
 	int result = p->written != 0 ? 0 : -EIO;
 
+	judge_stores(p);
 	if (result == 0)
 		raise_all(p);
 	free(p->records);
@@ -163,9 +176,7 @@ static void appended(struct job *j)
 	struct append *a = CONTAINER_OF(j, struct append, job);
 	struct purges *p = a->purges;
 
-	if (a->error != 0)
-		keeper_store_failed(a->ks, REASON_JOURNAL, a->error);
-	else
+	if (a->error == 0)
 		account_set(a->ks, ACCOUNT_JOURNAL, a->journal_bytes);
 	p->written += a->error == 0;
 	if (--p->pending == 0)
@@ -218,6 +229,7 @@ static void append_everywhere(struct purges *p)
 
 		a->purges = p;
 		a->ks = &p->keeper->stores[i];
+		a->error = 0;
 		if (!a->ks->usable)
 			continue;
 		p->pending++;

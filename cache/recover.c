@@ -143,8 +143,10 @@ static int take_in(struct keeper_store *ks, struct keeper_segment *seg)
 	(void)disk_bytes(ks->dir_fd, path, &size);
 	seg->log.bytes = seg->log_seen = seg->log_marked = size;
 	/* The last run may have died before it synced. After a power cut what isn't marked is cut off instead. */
-	if (!ks->was_clean && !ks->trust_synced_only && seg->id >= ks->super.scan_segment)
+	if (!ks->was_clean && !ks->trust_synced_only && seg->id >= ks->super.scan_segment) {
 		seg->log_marked = 0;
+		ks->sync_whole = true;
+	}
 	ks->log_bytes += size;
 	ks->accounts[ACCOUNT_SEGMENTS] += seg->charged_bytes;
 	return 0;

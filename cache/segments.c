@@ -211,12 +211,6 @@ static bool room_for_segment(const struct keeper_store *ks)
 	       (int64_t)ks->super.segment_bytes;
 }
 
-/* A full disk is no fault of the store's: evicting goes on, and it is tried again. */
-static bool is_full_error(int error)
-{
-	return error == -ENOSPC || error == -EDQUOT || error == -ENOMEM;
-}
-
 /* --- making one -------------------------------------------------------------------------------- */
 
 struct make {
@@ -321,7 +315,7 @@ int segments_make_now(struct keeper_store *ks)
 	for (unsigned i = 0; i < ks->open_count && r == 0; i++)
 		if (vacant_place(ks) != NULL && room_for_segment(ks))
 			r = make_now(ks);
-	return is_full_error(r) ? 0 : r;
+	return r == -ENOMEM || keeper_is_full(ks, r) ? 0 : r;
 }
 
 static void run_make(struct job *j)
@@ -343,7 +337,7 @@ static void made(struct job *j)
 		m->error = adopt_made(ks, m);
 	if (m->error != 0) {
 		account_add(ks, ACCOUNT_SEGMENTS, -(int64_t)ks->super.segment_bytes);
-		if (!is_full_error(m->error))
+		if (m->error != -ENOMEM && !keeper_is_full(ks, m->error))
 			keeper_store_failed(ks, REASON_LOG, m->error);
 	}
 	free(m);

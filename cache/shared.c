@@ -248,6 +248,13 @@ void shared_store_fail(struct cache_shared *s, unsigned store, enum shared_reaso
 	shared_hint_keeper(s);
 }
 
+void shared_store_full(struct cache_shared *s, unsigned store)
+{
+	/* Relaxed: it says all there is. */
+	atomic_store_explicit(&s->stores[store].disk_full, 1, memory_order_relaxed);
+	shared_hint_keeper(s);
+}
+
 const char *shared_store_state_text(const struct shared_store *st)
 {
 	static const char *const reasons[] = {

@@ -115,7 +115,7 @@ struct shared_store {
 	uint32_t segment_bytes;	       /* size/256, a power of two within 4 MiB … 256 MiB */
 	uint32_t chunk_bytes;	       /* min(8 MiB, segment/4) */
 	uint32_t small_bytes;	       /* bodies up to here may lie in a segment */
-	uint32_t reserved;
+	_Atomic uint32_t disk_full;    /* a write met a full file system: the keeper evicts a segment, and zeroes it */
 
 	_Atomic uint32_t state; /* enum shared_store_state: by the keeper; OPEN → FAILED also by a worker */
 	_Atomic uint32_t reason;	   /* enum shared_reason, before state FAILED */
@@ -324,6 +324,8 @@ int shared_ring_take(struct cache_shared *s, uint64_t *cursor);
 bool shared_store_in_service(const struct cache_shared *s, unsigned store);
 /* OPEN or REBUILDING → FAILED. By a worker or the keeper; hints the keeper. */
 void shared_store_fail(struct cache_shared *s, unsigned store, enum shared_reason reason, int error);
+/* A write met a full file system, though the store isn't: the keeper is to make room. */
+void shared_store_full(struct cache_shared *s, unsigned store);
 const char *shared_store_state_text(const struct shared_store *st);
 
 /* The slot of a segment id, if it is that segment's and not DEAD or FREE; else NULL. */

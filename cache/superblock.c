@@ -141,6 +141,13 @@ int superblock_clean(struct keeper_store *ks)
 	return store_save(ks->dir_fd, &ks->super);
 }
 
+void superblock_suspect(struct keeper_store *ks)
+{
+	ks->super.flags |= FORMAT_STORE_SUSPECT;
+	/* Where it fails, too, the disk is past helping: the log was told. */
+	(void)!store_save(ks->dir_fd, &ks->super);
+}
+
 /* A change of the superblock while the store is in use: in the slow lane, which alone writes it then. */
 struct note {
 	struct job job;

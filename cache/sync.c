@@ -8,6 +8,11 @@
  * synced. Chunk files of fills that go on are synced as well (their claims tell), else a long fill could
  * only ever fill the bound.
  *
+ * What it can't try for want of descriptors it tries again, with all that was noted. A sync that was tried and failed is
+ * final, whatever the error: the kernel reports it once and forgets the bytes.
+ *
+ * What a keeper that died had not synced nobody remembers by name: its successor's first pump syncs the whole file system.
+ *
  * Files are opened anew for their fdatasync: it covers all dirty pages of the file whoever wrote them, and the lanes need
  * share no descriptors.
  */
@@ -30,6 +35,7 @@ struct sync {
 	unsigned log_count;
 	struct chunk_list chunks;
 	bool dirs[256]; /* of chunk files */
+	bool whole;
 	int error;
 	/* of the marks */
 	struct log_end ends[KEEPER_TOUCHED];
@@ -110,6 +116,8 @@ static int sync_data(struct sync *y)
 
 	if (r == 0)
 		r = sync_chunks(y);
+	if (r == 0 && y->whole && syncfs(y->ks->dir_fd) != 0)
+		r = -errno;
 	return r == 0 ? sync_logs(y) : r;
 }
 
@@ -142,9 +150,8 @@ static int write_marks(struct sync *y)
 		if (mark.offset == 0 || seg == NULL || segment_state(ks, seg->id) == SEGMENT_DEAD)
 			continue;
 		log = segment_log(ks, seg);
-		if (log == NULL)
-			return -EIO;
-		log_add(log, FORMAT_LOG_SYNCED, &mark, sizeof(mark));
+		if (log != NULL) /* else it stays dirty, for the next pump */
+			log_add(log, FORMAT_LOG_SYNCED, &mark, sizeof(mark));
 	}
 	r = logs_flush(ks, false, y->ends, &y->end_count);
 	lane_totals_take(ks, &y->totals);
@@ -168,15 +175,29 @@ static void end_sync(struct sync *y)
 	free(y);
 }
 
-/* A full disk can't take the marks now; that is no reason to distrust what was synced before. */
-static void sync_failed(struct sync *y)
+/* Nothing was promised of them yet. */
+static void put_back_chunks(struct sync *y)
+{
+	struct keeper_store *ks = y->ks;
+
+	for (size_t i = 0; i < y->chunks.count; i++)
+		chunk_list_add(&ks->unsynced_chunks, y->chunks.items[i].body_id,
+			       y->chunks.items[i].chunks);
+}
+
+/* marking: a full disk can't take the marks now, which is no reason to distrust what was synced before. */
+static void sync_failed(struct sync *y, bool marking)
 {
 	struct keeper_store *ks = y->ks;
 	int error = y->error;
 
+	put_back_chunks(y);
 	end_sync(y);
-	if (error != -ENOSPC && error != -EDQUOT && error != -EMFILE && error != -ENFILE)
-		keeper_store_failed(ks, REASON_SYNC, error);
+	if (error == -EMFILE || error == -ENFILE)
+		return;
+	if (marking && keeper_is_full(ks, error))
+		return;
+	keeper_store_failed(ks, REASON_SYNC, error);
 }
 
 /* Logs with nothing behind the mark are clean. */
@@ -202,7 +223,7 @@ static void logs_synced(struct job *j)
 	struct keeper_store *ks = y->ks;
 
 	if (y->error != 0) {
-		sync_failed(y);
+		sync_failed(y, false);
 		return;
 	}
 	note_marked(y);
@@ -216,7 +237,7 @@ static void marks_written(struct job *j)
 
 	logs_grown(y->ks, y->ends, y->end_count);
 	if (y->error != 0) {
-		sync_failed(y);
+		sync_failed(y, true);
 		return;
 	}
 	account_lane(y->ks, &y->totals, 0);
@@ -228,9 +249,11 @@ static void data_synced(struct job *j)
 	struct sync *y = CONTAINER_OF(j, struct sync, job);
 
 	if (y->error != 0) {
-		sync_failed(y);
+		sync_failed(y, false);
 		return;
 	}
+	if (y->whole)
+		y->ks->sync_whole = false;
 	atomic_fetch_sub_explicit(&y->ks->st->unsynced_bytes, y->noted_bytes, memory_order_relaxed);
 	lane_submit(y->ks->commit_lane, &y->job, run_marks, marks_written);
 }
@@ -287,6 +310,7 @@ static struct sync *new_sync(struct keeper_store *ks)
 	if (y == NULL)
 		return NULL;
 	y->ks = ks;
+	y->whole = ks->sync_whole;
 	/* Before all else: what is written from here on isn't promised. */
 	y->noted_bytes = atomic_load_explicit(&ks->st->unsynced_bytes, memory_order_acquire);
 	if (note_logs(y) != 0) {

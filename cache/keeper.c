@@ -127,6 +127,9 @@ void keeper_store_failed(struct keeper_store *ks, enum shared_reason reason, int
 {
 	char path[256];
 
+	/* What is under way still had the old one; the new one's own end says how it went. */
+	if (reason == REASON_INDEX && rebuild_running(ks))
+		return;
 	shared_store_fail(ks->shared, ks->number, reason, error < 0 ? -error : error);
 	if (!ks->usable)
 		return;

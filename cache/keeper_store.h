@@ -229,6 +229,8 @@ void rebuild_lend(struct keeper_store *ks);
 /* Filling it from all logs that there are now. */
 int rebuild_new(struct keeper_store *ks, struct rebuild **out) NODISCARD;
 void rebuild_start(struct rebuild *rb);
+/* All logs were cut behind their marks, or there are none: from here on they are believed to their end. */
+void rebuild_trust(struct keeper_store *ks);
 bool rebuild_running(const struct keeper_store *ks);
 /* The index failed while in use: a new one is filled from the logs. */
 void rebuild_index(struct keeper_store *ks);

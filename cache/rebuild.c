@@ -92,6 +92,14 @@ static void run_rebuild(struct job *j)
 	lane_totals_take(rb->ks, &rb->totals);
 }
 
+void rebuild_trust(struct keeper_store *ks)
+{
+	if (!ks->trust_synced_only)
+		return;
+	ks->trust_synced_only = false;
+	superblock_note(ks, SUPERBLOCK_CUT);
+}
+
 static void end_rebuild(struct rebuild *rb)
 {
 	struct keeper_store *ks = rb->ks;
@@ -105,14 +113,11 @@ static void end_rebuild(struct rebuild *rb)
 		keeper_store_failed(ks, REASON_INDEX, error);
 		return;
 	}
-	if (ks->keeper->closing)
+	if (ks->keeper->closing || !ks->usable)
 		return;
 	(void)atomic_compare_exchange_strong_explicit(&ks->st->state, &rebuilding, STORE_OPEN,
 						      memory_order_release, memory_order_relaxed);
-	if (ks->trust_synced_only) {
-		ks->trust_synced_only = false;
-		superblock_note(ks, SUPERBLOCK_CUT);
-	}
+	rebuild_trust(ks);
 	log_info("store_rebuilt", "store=%s objects=%llu", ks->st->name,
 		 (unsigned long long)atomic_load(&ks->st->objects));
 	evict_orphans(ks);
@@ -200,7 +205,8 @@ static void renewed(struct job *j)
 	rebuild_lend(ks);
 	index_close(&rb->retired);
 	rebuild_announce(ks);
-	atomic_store_explicit(&ks->st->state, STORE_REBUILDING, memory_order_release);
+	if (ks->usable)
+		atomic_store_explicit(&ks->st->state, STORE_REBUILDING, memory_order_release);
 	rebuilt_slice(j);
 }
 

@@ -337,9 +337,11 @@ int recover_store(struct keeper_store *ks, bool all_lost)
 	/* Release: workers find all of the above when they see the store in service, and room for their first fills. */
 	atomic_store_explicit(&ks->st->state, rebuild != NULL ? STORE_REBUILDING : STORE_OPEN,
 			      memory_order_release);
-	if (rebuild != NULL)
+	if (rebuild != NULL) {
 		rebuild_start(rebuild);
-	else
+	} else {
+		rebuild_trust(ks);
 		evict_orphans(ks);
+	}
 	return 0;
 }

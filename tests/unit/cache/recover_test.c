@@ -1,6 +1,7 @@
 /* What a start makes of what a death, a power cut or a bad disk left. */
 #include "tests/unit/cache/keeper_kit.h"
 
+#include "cache/keeper_store.h"
 #include "cache/log.h"
 
 enum { OBJECTS = 200 };
@@ -388,6 +389,110 @@ static void refreshed_objects_survive(void **state)
 	kit_close(&k);
 }
 
+/* --- the keeper in this process, to make it fail at the moment that is meant ------------------------- */
+
+struct alone {
+	struct kit *k;
+	struct keeper *keeper;
+	struct keeper_store *ks;
+};
+
+/* What k left on the disk, opened anew. */
+static void alone_open(struct alone *a, struct kit *k)
+{
+	a->k = k;
+	k->w.shared = cache_shared_new(&k->w.conf);
+	k->w.store = &k->w.shared->stores[0];
+	k->w.loop = loop_new();
+	assert_int_equal(timer_open(&k->turn, k->w.loop, kit_turned), 0);
+	assert_int_equal(keeper_open(k->w.shared, &k->w.conf, k->w.loop, &a->keeper), 0);
+	a->ks = &a->keeper->stores[0];
+}
+
+static void alone_close(struct alone *a)
+{
+	keeper_close(a->keeper);
+	timer_close(&a->k->turn);
+	loop_free(a->k->w.loop);
+	cache_shared_free(a->k->w.shared);
+}
+
+/* Whoever still had the old index says so while the new one is being filled. */
+static void an_index_fails_once(void **state)
+{
+	struct alone a;
+	struct kit k;
+
+	(void)state;
+	kit_open(&k, 64 * KIT_MIB);
+	store_objects(&k, 1, 10);
+	kit_end_node(&k, SIGTERM);
+	alone_open(&a, &k);
+	keeper_store_failed(a.ks, REASON_INDEX, -EIO);
+	keeper_store_failed(a.ks, REASON_INDEX, -EIO);
+	KIT_WAIT(&k, kit_is(&k, STORE_OPEN) && !rebuild_running(a.ks));
+	assert_true(a.ks->usable);
+	assert_int_equal(atomic_load(&k.w.store->objects), 9);
+	alone_close(&a);
+	kit_start_node(&k);
+	KIT_WAIT(&k, kit_is(&k, STORE_OPEN));
+	check_objects(&k, 1, 10);
+	kit_close(&k);
+}
+
+/* The logs aren't all cut to what was synced, and the log of one can't be written: that they are to be cut is not forgotten. */
+static void a_rebuild_that_is_given_up_ends_no_distrust(void **state)
+{
+	struct format_store sb;
+	struct alone a;
+	struct kit k;
+
+	(void)state;
+	kit_open(&k, 64 * KIT_MIB);
+	store_objects(&k, 1, 10);
+	kit_end_node(&k, SIGKILL);
+	cut_power(&k);
+	alone_open(&a, &k);
+	assert_true(rebuild_running(a.ks));
+	keeper_store_failed(a.ks, REASON_LOG, -EIO);
+	KIT_WAIT(&k, !rebuild_running(a.ks));
+	assert_true(kit_is(&k, STORE_FAILED));
+	alone_close(&a);
+	assert_int_equal(store_load(k.dir.fd, &sb), 0);
+	assert_true(sb.flags & FORMAT_STORE_SUSPECT);
+	assert_int_equal(sb.boot_id[0], 'x');
+	kit_start_node(&k);
+	KIT_WAIT(&k, kit_is(&k, STORE_OPEN));
+	kit_close(&k);
+}
+
+/* There are no logs to be cut: an empty store is as good as any. */
+static void an_empty_store_is_trusted_after_a_power_cut(void **state)
+{
+	struct format_store sb;
+	struct alone a;
+	struct kit k;
+
+	(void)state;
+	kit_open(&k, 64 * KIT_MIB);
+	kit_end_node(&k, SIGKILL);
+	cut_power(&k);
+	for (uint32_t id = 1; id < 20; id++) {
+		char path[FORMAT_PATH_MAX];
+
+		format_segment_path(id, path);
+		(void)!unlinkat(k.dir.fd, path, 0);
+		format_log_path(id, path);
+		(void)!unlinkat(k.dir.fd, path, 0);
+	}
+	alone_open(&a, &k);
+	KIT_WAIT(&k, store_load(k.dir.fd, &sb) == 0 && sb.boot_id[0] != 'x');
+	assert_false(a.ks->trust_synced_only);
+	alone_close(&a);
+	kit_start_node(&k);
+	kit_close(&k);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -402,6 +507,9 @@ int main(void)
 		cmocka_unit_test(a_purge_survives_rebuild_and_power_cut),
 		cmocka_unit_test(orphans_are_removed),
 		cmocka_unit_test(refreshed_objects_survive),
+		cmocka_unit_test(an_index_fails_once),
+		cmocka_unit_test(a_rebuild_that_is_given_up_ends_no_distrust),
+		cmocka_unit_test(an_empty_store_is_trusted_after_a_power_cut),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -433,6 +433,26 @@ static void look_at(struct orphans *o, const struct format_object *object)
 		add_live(o, object->body_id);
 }
 
+/* Its objects go with it. By its state, since it may be dropped while we look; one that isn't dying can't be: it would have
+ * to pass this lane. */
+static bool is_going(const struct keeper_store *ks, uint32_t id)
+{
+	uint32_t state = segment_state(ks, id);
+
+	return state == SEGMENT_DEAD || state == SEGMENT_FREE;
+}
+
+static void end_log(struct orphans *o)
+{
+	/* A log that can't be read to its end may name any of them. */
+	if (!is_going(o->ks, o->segment) &&
+	    (o->reader == NULL ||
+	     log_reader_offset(o->reader) < segment_find(o->ks, o->segment)->log.bytes))
+		o->failed = true;
+	log_reader_close(&o->reader);
+	o->segment++;
+}
+
 /* False: all logs are read. */
 static bool next_log_record(struct orphans *o)
 {
@@ -442,17 +462,13 @@ static bool next_log_record(struct orphans *o)
 	if (o->segment >= o->end)
 		return false;
 	if (o->reader == NULL &&
-	    (segment_find(ks, o->segment) == NULL ||
+	    (is_going(ks, o->segment) ||
 	     log_reader_open(ks->dir_fd, ks->super.id, o->segment, 0, &o->reader) != 0)) {
-		o->segment++;
+		end_log(o);
 		return true;
 	}
 	if (log_read(o->reader, &v) != 0) {
-		/* A log that can't be read to its end may name any of them. */
-		if (log_reader_offset(o->reader) < segment_find(ks, o->segment)->log_seen)
-			o->failed = true;
-		log_reader_close(&o->reader);
-		o->segment++;
+		end_log(o);
 		return true;
 	}
 	if (v.type == FORMAT_LOG_COMMIT || v.type == FORMAT_LOG_REFRESH)
@@ -543,6 +559,11 @@ static void logs_read(struct job *j)
 {
 	struct orphans *o = CONTAINER_OF(j, struct orphans, job);
 
+	/* This run's logs, too: a body may have been refreshed into one before its own log was evicted unread. */
+	if (o->end < o->ks->next_id) {
+		o->end = o->ks->next_id;
+		o->read_all = false;
+	}
 	if (!o->read_all && !o->failed && !o->ks->keeper->closing)
 		lane_submit(o->ks->commit_lane, &o->job, run_read_logs, logs_read);
 	else if (o->read_all && !o->failed)

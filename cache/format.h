@@ -61,8 +61,8 @@ struct format_store {
 	uint64_t id[2];		/* random */
 	uint32_t segment_bytes; /* of those made from now on: goes with the configured size */
 	uint32_t chunk_bytes;	/* fixed when the store is made */
-	uint64_t size_bytes; /* as last configured */
-	uint64_t epoch;	     /* of the object ids: epoch << 40 | counter */
+	uint64_t size_bytes;	/* as last configured */
+	uint64_t epoch;		/* of the object ids: epoch << 40 | counter */
 	/* Chunk files of this epoch and later may lack a commit; logs from this segment on tell. */
 	uint64_t scan_epoch;
 	uint32_t scan_segment;

@@ -41,7 +41,7 @@ enum {
 	KEEPER_RELEASE_TICKS = 2000 / KEEPER_TICK_MS, /* from unlinking to being free: workers publish what they hold */
 	KEEPER_SYNC_TICKS = 5000 / KEEPER_TICK_MS,
 	KEEPER_RENEWALS_TICKS = 60000 / KEEPER_TICK_MS, /* an index is renewed, a full disk told, this often at most */
-	KEEPER_BATCH = 256, /* records of one transaction: about 2 ms */
+	KEEPER_BATCH = 256,				/* records of one transaction: about 2 ms */
 	KEEPER_BATCH_US = 2000,
 	KEEPER_TOUCHED = 4 * KEEPER_BATCH, /* a record can reach three logs */
 	KEEPER_PULSE_MS = 20,		   /* how often a store under load is looked at */

@@ -143,11 +143,15 @@ static int write_marks(struct sync *y)
 	int r;
 
 	for (unsigned i = 0; i < y->log_count; i++) {
-		struct keeper_segment *seg = segment_find(ks, y->logs[i].segment);
 		struct format_synced mark = { .offset = y->logs[i].end };
+		struct keeper_segment *seg;
 		struct log *log;
 
-		if (mark.offset == 0 || seg == NULL || segment_state(ks, seg->id) == SEGMENT_DEAD)
+		/* A dying one may be dropped at any time. */
+		if (mark.offset == 0 || segment_state(ks, y->logs[i].segment) == SEGMENT_DEAD)
+			continue;
+		seg = segment_find(ks, y->logs[i].segment);
+		if (seg == NULL)
 			continue;
 		log = segment_log(ks, seg);
 		if (log != NULL) /* else it stays dirty, for the next pump */

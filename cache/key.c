@@ -56,7 +56,8 @@ struct cache_scope cache_scope_host(uint64_t site_hash, struct view host)
 
 struct cache_scope cache_scope_group(uint64_t site_hash, struct view origin, struct view group)
 {
-	const struct view parts[] = { VIEW("group"), view_of((const char *)&site_hash, sizeof(site_hash)), origin,
+	const struct view parts[] = { VIEW("group"),
+				      view_of((const char *)&site_hash, sizeof(site_hash)), origin,
 				      group };
 
 	return (struct cache_scope){ .kind = CACHE_SCOPE_TAG,

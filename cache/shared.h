@@ -115,7 +115,7 @@ struct shared_store {
 	uint32_t segment_bytes;	       /* size/256, a power of two within 4 MiB … 256 MiB */
 	uint32_t chunk_bytes;	       /* min(8 MiB, segment/4) */
 	uint32_t small_bytes;	       /* bodies up to here may lie in a segment */
-	_Atomic uint32_t disk_full;    /* a write met a full file system: the keeper evicts a segment, and zeroes it */
+	_Atomic uint32_t disk_full; /* a write met a full file system: the keeper evicts a segment, and zeroes it */
 
 	_Atomic uint32_t state; /* enum shared_store_state: by the keeper; OPEN → FAILED also by a worker */
 	_Atomic uint32_t reason;	   /* enum shared_reason, before state FAILED */
@@ -138,8 +138,9 @@ struct shared_store {
 
 	/* Counters for people. */
 	_Atomic uint64_t objects, used_bytes, index_bytes, segments_used; /* set by the keeper */
-	_Atomic uint64_t commits, commits_refused, evicted_objects, evicted_segments, evicted_variants; /* keeper */
-	_Atomic uint64_t fills_refused, entries_bad, readers_cut;		      /* workers */
+	_Atomic uint64_t commits, commits_refused, evicted_objects, evicted_segments,
+		evicted_variants;				  /* keeper */
+	_Atomic uint64_t fills_refused, entries_bad, readers_cut; /* workers */
 
 	struct shared_segment segments[SHARED_SEGMENTS];
 };

@@ -200,7 +200,8 @@ static const struct store_family families[] = {
 	{ "brim_store_commits", "counter", NULL, "Committed objects", FAMILY(commits) },
 	{ "brim_store_evicted_objects", "counter", NULL, "Evicted objects", FAMILY(evicted_objects) },
 	{ "brim_store_evicted_segments", "counter", NULL, "Evicted segments", FAMILY(evicted_segments) },
-	{ "brim_store_evicted_variants", "counter", NULL, "Variants beyond their site's max_variants", FAMILY(evicted_variants) },
+	{ "brim_store_evicted_variants", "counter", NULL,
+	  "Variants beyond their site's max_variants", FAMILY(evicted_variants) },
 	{ "brim_store_fills_refused", "counter", NULL, "Fills that found no room",
 	  FAMILY(fills_refused) },
 };

@@ -16,17 +16,19 @@ enum {
 /* A response's fields as they are stored or relayed: without framing, hop-by-hop, what the flags don't keep, and what is withheld
  * from the store (NULL: nothing is); Date is added where it is missing. p NULL: no memory. */
 struct view answer_fields(const struct http_response *rs, const struct conf_cache *cache,
-			  const struct verdict_withheld *withheld, struct wall received, unsigned flags, struct arena *a);
+			  const struct verdict_withheld *withheld, struct wall received,
+			  unsigned flags, struct arena *a);
 /* Stored fields after a 304 (RFC 9111 §3.2): the stored ones, those that the 304 brings replaced. */
-struct view answer_merge(struct view stored, const struct http_response *validated, const struct conf_cache *cache,
-			 struct wall received, struct arena *a);
+struct view answer_merge(struct view stored, const struct http_response *validated,
+			 const struct conf_cache *cache, struct wall received, struct arena *a);
 /* Would a cache answer this request's conditions with a 304 from this stored response (RFC 9110 §13.2.2)? */
-bool answer_matches_conditions(const struct http_request *rq, const struct cache_meta *m, struct view stored);
+bool answer_matches_conditions(const struct http_request *rq, const struct cache_meta *m,
+			       struct view stored);
 /* The fields of a 304 from stored ones: no representation metadata beyond validators (RFC 9110 §15.4.5). */
 struct view answer_not_modified(struct view stored, struct arena *a);
 
 /* Age (−1: none), Cache-Status, Via: our own lines, for r's answer. */
-struct view answer_own(struct request *r, int64_t age_ms, bool hit, bool stored, uint16_t forward_status,
-		       struct view via_version);
+struct view answer_own(struct request *r, int64_t age_ms, bool hit, bool stored,
+		       uint16_t forward_status, struct view via_version);
 
 #endif

@@ -18,7 +18,7 @@ enum {
 /* The input of a connection that is not idle: a head stays where it was read until its request is over. */
 struct head_block {
 	struct head_block *next_free;
-	size_t capacity;   /* of bytes */
+	size_t capacity; /* of bytes */
 	uint16_t field_capacity;
 	struct http_field *fields; /* behind bytes */
 	char bytes[];
@@ -38,7 +38,7 @@ struct connection {
 	size_t in_start, in_end;
 	struct http_scan scan;
 	struct http_request rq;
-	size_t body_space; /* where body bytes may be read to: behind the head */
+	size_t body_space;  /* where body bytes may be read to: behind the head */
 	uint64_t body_left; /* with FRAMING_LENGTH */
 	struct http_chunked body_chunks;
 	bool body_ended, continue_due;
@@ -51,7 +51,7 @@ struct connection {
 	uint64_t chunk_left; /* of the chunk whose size line was sent or is pending */
 	bool blocked;	     /* the socket was full; a write event is awaited */
 	bool corked;	     /* the kernel was promised more: it may keep back what it has */
-	int untaken_bytes;   /* in the socket when that was last looked at; INT_MAX: before the last send */
+	int untaken_bytes; /* in the socket when that was last looked at; INT_MAX: before the last send */
 
 	bool keep_alive, aborted, request_over, draining;
 	uint64_t served, drained_bytes; /* drained: read and thrown away while lingering */

@@ -19,8 +19,8 @@ struct answer {
 	uint16_t status;
 	struct view fields; /* lines with CRLF; never framing or hop-by-hop */
 	struct view own;    /* more lines, ours */
-	int64_t length;	    /* of the body, announced also where none follows (HEAD); -1: not known (or not to be said) */
-	bool no_body;	    /* HEAD, 204, 304: nothing follows */
+	int64_t length; /* of the body, announced also where none follows (HEAD); -1: not known (or not to be said) */
+	bool no_body; /* HEAD, 204, 304: nothing follows */
 };
 
 struct exchange_ops {
@@ -50,14 +50,14 @@ struct exchange_ops {
 
 struct exchange {
 	const struct exchange_ops *ops;
-	struct machine *request;   /* woken when a call may be repeated; NULL: none */
-	bool gone;		   /* the client has left or was timed out */
-	bool sent_head;		   /* some of the head may have left */
-	uint64_t sent_bytes;	   /* body bytes, for the log */
+	struct machine *request;	 /* woken when a call may be repeated; NULL: none */
+	bool gone;			 /* the client has left or was timed out */
+	bool sent_head;			 /* some of the head may have left */
+	uint64_t sent_bytes;		 /* body bytes, for the log */
 	int64_t began_us, first_byte_us; /* monotonic; 0: not yet */
-	struct view scheme;	   /* "http" */
-	struct view protocol;	   /* "HTTP/1.1", for the log */
-	struct view via_version;   /* "1.1", for Via */
+	struct view scheme;		 /* "http" */
+	struct view protocol;		 /* "HTTP/1.1", for the log */
+	struct view via_version;	 /* "1.1", for Via */
 	struct sock_addr peer;
 };
 

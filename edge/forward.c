@@ -162,8 +162,8 @@ ssize_t forward_value(const struct request *r, struct view name, char *out, size
 
 static size_t room_for(const struct request *r)
 {
-	size_t n = 1024 + r->target.authority.n + 2 * r->conf->name.n + r->conf->request_id_header.n +
-		   r->request_id.n;
+	size_t n = 1024 + r->target.authority.n + 2 * r->conf->name.n +
+		   r->conf->request_id_header.n + r->request_id.n;
 
 	for (uint16_t i = 0; i < r->rq->fields.count; i++)
 		n += r->rq->fields.at[i].name.n + r->rq->fields.at[i].value.n + 4;
@@ -186,7 +186,8 @@ static void put_field(struct text *t, const struct request *r, const struct http
 	char reduced[REDUCED_MAX];
 	size_t n = 0;
 
-	switch (r->lookup ? verdict_reduce(r->rq, f->name, &r->cache, reduced, sizeof(reduced), &n) : REDUCED_NOT) {
+	switch (r->lookup ? verdict_reduce(r->rq, f->name, &r->cache, reduced, sizeof(reduced), &n)
+			  : REDUCED_NOT) {
 	case REDUCED_NOT:
 		text_line(t, f->name, f->value);
 		return;
@@ -199,8 +200,8 @@ static void put_field(struct text *t, const struct request *r, const struct http
 	}
 }
 
-static void put_fields(struct text *t, const struct request *r, unsigned flags, const struct conf_edit *const *edits,
-		       size_t count)
+static void put_fields(struct text *t, const struct request *r, unsigned flags,
+		       const struct conf_edit *const *edits, size_t count)
 {
 	const struct http_fields *f = &r->rq->fields;
 

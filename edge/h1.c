@@ -108,7 +108,9 @@ static int unframe(struct connection *c, struct view *out)
 	case CHUNKED_PAYLOAD:
 		c->in_start += used;
 		v = view_skip(v, used);
-		*out = view_of(v.p, v.n < c->body_chunks.payload_left ? v.n : (size_t)c->body_chunks.payload_left);
+		*out = view_of(v.p, v.n < c->body_chunks.payload_left
+					    ? v.n
+					    : (size_t)c->body_chunks.payload_left);
 		return v.n > 0;
 	case CHUNKED_END:
 		c->in_start += used;

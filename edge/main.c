@@ -56,8 +56,8 @@ static int version(void)
 	struct utsname system;
 
 	(void)printf("brim %s\n", BRIM_VERSION);
-	(void)printf("%s\n%s\nlibuv %s\ncJSON %s\n", hash_library(), index_library(), loop_library(),
-		     admin_json_library());
+	(void)printf("%s\n%s\nlibuv %s\ncJSON %s\n", hash_library(), index_library(),
+		     loop_library(), admin_json_library());
 	if (uname(&system) == 0)
 		(void)printf("%s %s %s\n", system.sysname, system.release, system.machine);
 	for (size_t i = 0; i < count; i++) {

@@ -26,7 +26,7 @@ struct process_entry {
 struct process_board {
 	_Atomic uint32_t version; /* odd while being written */
 	uint32_t generation;
-	int64_t reloaded_ms; /* 0: never */
+	int64_t reloaded_ms;   /* 0: never */
 	int32_t reload_result; /* 0 or -EINVAL */
 	char reload_fault[512];
 	int64_t started_ms;
@@ -37,19 +37,19 @@ struct process_board {
 
 struct process {
 	enum process_role role;
-	unsigned slot;		   /* of a worker */
-	int ipc_fd;		   /* to the master */
+	unsigned slot; /* of a worker */
+	int ipc_fd;    /* to the master */
 	struct process_board *board;
 	struct cache_shared *cache_shared;
 	struct cache_conf cache_conf;
 	struct origin_shared *origin_shared;
 	struct stats *stats;
 	struct peers *peers;
-	int *listen_fds;	   /* a worker's own SO_REUSEPORT sockets, in the order of conf->listeners */
-	int *admin_fds;		   /* the keeper's, in the order of conf->admin_listen */
-	int conf_fd;		   /* sealed memfd: the committed snapshot's text */
+	int *listen_fds; /* a worker's own SO_REUSEPORT sockets, in the order of conf->listeners */
+	int *admin_fds;	 /* the keeper's, in the order of conf->admin_listen */
+	int conf_fd;	 /* sealed memfd: the committed snapshot's text */
 	uint32_t generation;
-	int access_fd, error_fd;   /* -1: none */
+	int access_fd, error_fd; /* -1: none */
 };
 
 /* Each runs its process until it is told to end; returns its exit code. */

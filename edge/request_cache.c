@@ -17,7 +17,7 @@
 enum {
 	DELIVER_BYTES = 1 << 20, /* a turn's share of one request */
 	COMMIT_WAIT_MS = 1000,
-	WAITS_MAX = 2,		 /* whose wait came to nothing twice goes its own way */
+	WAITS_MAX = 2, /* whose wait came to nothing twice goes its own way */
 	KEPT_PARTS_MAX = 64,
 	VARY_VALUE_BYTES = 512,
 };
@@ -58,7 +58,8 @@ static uint64_t base_secondary(struct request *r)
 		ssize_t n = forward_value(r, c->key_headers.at[i], values[count], VARY_VALUE_BYTES);
 
 		if (n < 0) /* the site wants it so: each client has its own object */
-			n = (ssize_t)verdict_reduced_value(r->rq, c->key_headers.at[i], c, values[count], VARY_VALUE_BYTES);
+			n = (ssize_t)verdict_reduced_value(r->rq, c->key_headers.at[i], c,
+							   values[count], VARY_VALUE_BYTES);
 		parts[count] = view_of(values[count], (size_t)n);
 	}
 	for (size_t i = 0; i < c->key_cookies.count && count < KEPT_PARTS_MAX; i++, count++)
@@ -73,7 +74,9 @@ bool request_vary_key(struct request *r, struct view rule, uint64_t *out_seconda
 	size_t count = 0;
 
 	while (http_list_next(&rest, &name)) {
-		ssize_t n = count < VARY_NAMES_MAX ? forward_value(r, name, values[count], VARY_VALUE_BYTES) : -E2BIG;
+		ssize_t n = count < VARY_NAMES_MAX
+				    ? forward_value(r, name, values[count], VARY_VALUE_BYTES)
+				    : -E2BIG;
 
 		if (n < 0)
 			return false;
@@ -88,7 +91,8 @@ struct cache_key request_pass_key(const struct request *r)
 {
 	struct cache_key key = r->key;
 
-	if (http_fields_has(&r->rq->fields, FIELD_COOKIE) || http_fields_has(&r->rq->fields, FIELD_AUTHORIZATION))
+	if (http_fields_has(&r->rq->fields, FIELD_COOKIE) ||
+	    http_fields_has(&r->rq->fields, FIELD_AUTHORIZATION))
 		key.primary[15] ^= 1;
 	return key;
 }
@@ -255,7 +259,8 @@ static enum step_result take_claim(struct request *r)
 	switch (cache_claim_take(r->w->cache, &r->key, site, host, &r->wait, &r->m.ready, &r->claim)) {
 	case CACHE_CLAIM_OWNED:
 		/* Without something to validate, a HEAD's answer or a part is not stored. */
-		if (only_if_cached(r) || (r->object == NULL && (r->ranged || r->rq->method != METHOD_GET)))
+		if (only_if_cached(r) ||
+		    (r->object == NULL && (r->ranged || r->rq->method != METHOD_GET)))
 			break;
 		return request_goto(r, REQUEST_LOOK_UP); /* a commit may have come between */
 	case CACHE_CLAIM_WAIT:
@@ -280,7 +285,8 @@ static enum step_result share_failure(struct request *r)
 {
 	if (r->object != NULL && verdict_stale_if_error(r->rq, &r->object->meta, &r->times, &r->cache))
 		return request_serve_object(r, STATS_STALE, 0);
-	return request_error(r, 503, "destination_unavailable", "the origin failed another request that this one waited for");
+	return request_error(r, 503, "destination_unavailable",
+			     "the origin failed another request that this one waited for");
 }
 
 enum step_result request_step_claim(struct machine *m)
@@ -311,7 +317,8 @@ static void describe_answer(struct request *r, uint16_t forward_status)
 	r->answer = (struct answer){
 		.status = o->meta.status,
 		.fields = fields,
-		.own = answer_own(r, validated || !age ? -1 : r->times.age_ms, hit, false, forward_status, VIEW("1.1")),
+		.own = answer_own(r, validated || !age ? -1 : r->times.age_ms, hit, false,
+				  forward_status, VIEW("1.1")),
 		.length = (int64_t)o->record.body_bytes,
 		.no_body = r->rq->method == METHOD_HEAD,
 	};

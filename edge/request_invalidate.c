@@ -13,10 +13,10 @@
 #include "edge/text.h"
 
 enum {
-	ASK_MAX = 8,	/* scopes of one mailbox */
+	ASK_MAX = 8, /* scopes of one mailbox */
 	GROUPS_MAX = 128,
 	SCOPES_MAX = 3 * SCOPES_OF_URL_MAX + GROUPS_MAX,
-	RETRY_MS = 5,	/* all mailboxes are in use, or the keeper is being replaced */
+	RETRY_MS = 5, /* all mailboxes are in use, or the keeper is being replaced */
 	RETRIES_MAX = 200,
 };
 
@@ -75,7 +75,8 @@ static struct view own_path(struct request *r, struct view reference)
 	return reference.p[0] == '/' ? reference : merged(r, reference);
 }
 
-static void add_reference(struct request *r, const struct http_response *rs, enum http_field_id id, struct invalidation *n)
+static void add_reference(struct request *r, const struct http_response *rs, enum http_field_id id,
+			  struct invalidation *n)
 {
 	const struct http_field *f = http_fields_first(&rs->fields, id);
 	struct view path;
@@ -84,7 +85,8 @@ static void add_reference(struct request *r, const struct http_response *rs, enu
 	if (f == NULL)
 		return;
 	path = own_path(r, f->value);
-	if (path.p == NULL || target_of(r->conf, r->target.scheme, r->target.authority, path, &r->arena, &t) != 0)
+	if (path.p == NULL ||
+	    target_of(r->conf, r->target.scheme, r->target.authority, path, &r->arena, &t) != 0)
 		return;
 	add(r, &t, n);
 }
@@ -136,7 +138,8 @@ enum step_result request_step_invalidate(struct machine *m)
 	if (n->done == n->count)
 		return request_relay_answer(r);
 	ask = n->count - n->done < ASK_MAX ? n->count - n->done : ASK_MAX;
-	switch (cache_purge_ask(r->w->cache, &r->purge, n->scopes + n->done, ask, false, &m->ready, &sequence)) {
+	switch (cache_purge_ask(r->w->cache, &r->purge, n->scopes + n->done, ask, false, &m->ready,
+				&sequence)) {
 	case 0:
 		n->done += ask;
 		return STEP_NEXT;

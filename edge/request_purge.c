@@ -43,7 +43,8 @@ static enum step_result answered(struct request *r, uint64_t sequence)
 {
 	struct view body = arena_printf(&r->arena, "{\"purge\": %llu}\n", (unsigned long long)sequence);
 
-	return request_answer(r, 200, VIEW("Content-Type: application/json\r\nCache-Control: no-store\r\n"), body);
+	return request_answer(
+		r, 200, VIEW("Content-Type: application/json\r\nCache-Control: no-store\r\n"), body);
 }
 
 enum step_result request_step_purge(struct machine *m)
@@ -64,7 +65,8 @@ enum step_result request_step_purge(struct machine *m)
 	if (r->w->cache == NULL)
 		return request_error(r, 503, NULL, "the keeper is away");
 	count = scopes_of_url(&r->target, scopes);
-	switch (cache_purge_ask(r->w->cache, &r->purge, scopes, count, wants_soft(r), &m->ready, &sequence)) {
+	switch (cache_purge_ask(r->w->cache, &r->purge, scopes, count, wants_soft(r), &m->ready,
+				&sequence)) {
 	case 0:
 		return answered(r, sequence);
 	case -EINPROGRESS:
@@ -72,6 +74,7 @@ enum step_result request_step_purge(struct machine *m)
 	case -EAGAIN:
 		return request_error(r, 503, NULL, "the keeper is away: nothing was purged");
 	default:
-		return request_error(r, 500, NULL, "the purge could not be written to disk: it may not last");
+		return request_error(r, 500, NULL,
+				     "the purge could not be written to disk: it may not last");
 	}
 }

@@ -14,7 +14,8 @@ static void apply(struct request *r, uint16_t status, const struct http_fields *
 {
 	const struct http_field *type = http_fields_first(f, FIELD_CONTENT_TYPE);
 
-	conf_response_rules(r->target.site, status, type != NULL ? type->value : (struct view){ 0 }, &r->cache, &r->ruling);
+	conf_response_rules(r->target.site, status, type != NULL ? type->value : (struct view){ 0 },
+			    &r->cache, &r->ruling);
 }
 
 void shape_rules_of(struct request *r, const struct http_response *rs)
@@ -43,8 +44,8 @@ struct shaping {
 
 static bool stays(const struct shaping *s, const struct http_field *f)
 {
-	if (s->control_bytes > 0 &&
-	    (f->id == FIELD_CACHE_CONTROL || f->id == FIELD_EXPIRES || f->id == FIELD_AGE || f->id == FIELD_PRAGMA))
+	if (s->control_bytes > 0 && (f->id == FIELD_CACHE_CONTROL || f->id == FIELD_EXPIRES ||
+				     f->id == FIELD_AGE || f->id == FIELD_PRAGMA))
 		return false;
 	return !conf_edits_hide(s->edits, s->edit_count, f->name);
 }
@@ -58,7 +59,8 @@ static size_t room_for(const struct shaping *s, size_t fields)
 	return n;
 }
 
-static struct view shaped(struct request *r, const struct shaping *s, const struct http_fields *f, size_t bytes)
+static struct view shaped(struct request *r, const struct shaping *s, const struct http_fields *f,
+			  size_t bytes)
 {
 	struct text t = text_new(&r->arena, room_for(s, bytes));
 
@@ -76,7 +78,9 @@ static struct view shaped(struct request *r, const struct shaping *s, const stru
 struct view shape_fields(struct request *r, uint16_t status, struct view fields, bool *out_age)
 {
 	struct http_field at[ANSWER_FIELDS_MAX];
-	struct http_response rs = { .status = status, .minor = 1, .fields = { .at = at, .capacity = ARRAY_LEN(at) } };
+	struct http_response rs = { .status = status,
+				    .minor = 1,
+				    .fields = { .at = at, .capacity = ARRAY_LEN(at) } };
 	struct shaping s = { .control_bytes = 0 };
 
 	*out_age = true;

@@ -8,7 +8,8 @@
 #include "edge/request.h"
 
 /* Takes r's fetch and the fill; r follows it from its first byte. length: of the body, or -1. On failure both stay the caller's. */
-int transfer_begin(struct request *r, struct cache_fill *fill, int64_t length, uint64_t max_bytes) NODISCARD;
+int transfer_begin(struct request *r, struct cache_fill *fill, int64_t length, uint64_t max_bytes)
+	NODISCARD;
 /* r follows no longer. Safe where it never did. */
 void transfer_leave(struct request *r);
 

@@ -32,20 +32,21 @@ void resolver_use(struct resolver *r, struct conf *conf); /* takes a reference; 
 void resolver_free(struct resolver *r);
 
 /* Worker. A dead predecessor's connection counts in this slot are zeroed. */
-int origin_pool_new(struct origin_shared *s, struct loop *l, unsigned slot, struct origin_pool **out) NODISCARD;
+int origin_pool_new(struct origin_shared *s, struct loop *l, unsigned slot, struct origin_pool **out)
+	NODISCARD;
 void origin_pool_free(struct origin_pool *p);
 
 struct fetch;
 struct fetch_request {
-	struct conf *conf;	  /* a reference is taken */
+	struct conf *conf; /* a reference is taken */
 	const struct conf_origin *origin;
 	enum http_method method;
 	/* Copied. start: "GET /x HTTP/1.1\r\n". fields: all lines but Host, Content-Length, Transfer-Encoding and Connection, each with CRLF, no empty line at the end. */
 	struct view start, fields;
-	struct view host;	  /* the Host field's value; empty: the server's authority */
-	enum http_framing body;	  /* NONE, LENGTH, CHUNKED */
-	uint64_t body_bytes;	  /* with LENGTH */
-	bool wants_interim;	  /* keep 1xx heads for the owner (FETCH_INTERIM); else they are skipped */
+	struct view host;	/* the Host field's value; empty: the server's authority */
+	enum http_framing body; /* NONE, LENGTH, CHUNKED */
+	uint64_t body_bytes;	/* with LENGTH */
+	bool wants_interim; /* keep 1xx heads for the owner (FETCH_INTERIM); else they are skipped */
 };
 
 enum fetch_state {
@@ -57,15 +58,27 @@ enum fetch_state {
 };
 /* Error types of the HTTP Proxy-Status registry (RFC 9209 §2.3). */
 enum fetch_error {
-	FETCH_OK, FETCH_DNS_TIMEOUT, FETCH_DNS_ERROR, FETCH_CONNECTION_REFUSED, FETCH_CONNECTION_TIMEOUT,
-	FETCH_CONNECTION_TERMINATED, FETCH_CONNECTION_LIMIT_REACHED, FETCH_DESTINATION_UNAVAILABLE,
-	FETCH_RESPONSE_TIMEOUT, FETCH_RESPONSE_INCOMPLETE, FETCH_PROTOCOL_ERROR, FETCH_HEAD_TOO_LARGE, FETCH_INTERNAL,
-	FETCH_READ_TIMEOUT /* between bytes of the body */, FETCH_WRITE_TIMEOUT /* the origin takes no more */,
+	FETCH_OK,
+	FETCH_DNS_TIMEOUT,
+	FETCH_DNS_ERROR,
+	FETCH_CONNECTION_REFUSED,
+	FETCH_CONNECTION_TIMEOUT,
+	FETCH_CONNECTION_TERMINATED,
+	FETCH_CONNECTION_LIMIT_REACHED,
+	FETCH_DESTINATION_UNAVAILABLE,
+	FETCH_RESPONSE_TIMEOUT,
+	FETCH_RESPONSE_INCOMPLETE,
+	FETCH_PROTOCOL_ERROR,
+	FETCH_HEAD_TOO_LARGE,
+	FETCH_INTERNAL,
+	FETCH_READ_TIMEOUT /* between bytes of the body */,
+	FETCH_WRITE_TIMEOUT /* the origin takes no more */,
 };
 const char *fetch_error_type(enum fetch_error e); /* "dns_timeout", "connection_refused", "http_response_incomplete" … */
-uint16_t fetch_error_status(enum fetch_error e);  /* 502, 503, 504 */
+uint16_t fetch_error_status(enum fetch_error e); /* 502, 503, 504 */
 
-int fetch_new(struct origin_pool *p, const struct fetch_request *r, struct ready *wake, struct fetch **out) NODISCARD;
+int fetch_new(struct origin_pool *p, const struct fetch_request *r, struct ready *wake,
+	      struct fetch **out) NODISCARD;
 void fetch_free(struct fetch **f);
 /* Another owner from now on: «wake» replaces the one given to fetch_new (and is posted once, for what it may have missed). */
 void fetch_set_wake(struct fetch *f, struct ready *wake);
@@ -86,15 +99,16 @@ const struct conf_server *fetch_server(const struct fetch *f);
 /* Payload bytes taken (chunked framing is added by the fetch), 0: not now, wake follows; negative: the fetch failed or
  * has its answer and takes no more. */
 int64_t fetch_send(struct fetch *f, const void *p, size_t n) NODISCARD;
-int fetch_send_end(struct fetch *f) NODISCARD; /* all body bytes were given. 0; -EAGAIN: call again when woken; else failed */
+int fetch_send_end(struct fetch *f)
+	NODISCARD; /* all body bytes were given. 0; -EAGAIN: call again when woken; else failed */
 
 /* --- the answer's body ------------------------------------------------------------------------ */
 
 enum fetch_body {
 	FETCH_BODY_MEMORY, /* *out: payload bytes in memory: take some or all with fetch_body_took */
 	FETCH_BODY_SOCKET, /* payload is (or may be) in the socket: fetch_body_splice or fetch_body_read */
-	FETCH_BODY_AGAIN,  /* nothing now; wake follows */
-	FETCH_BODY_END,	   /* proved: length reached, last chunk, or close where that is the framing */
+	FETCH_BODY_AGAIN, /* nothing now; wake follows */
+	FETCH_BODY_END, /* proved: length reached, last chunk, or close where that is the framing */
 	FETCH_BODY_FAILED, /* broken off, timed out, bad chunk: fetch_error */
 };
 enum fetch_body fetch_body_next(struct fetch *f, struct view *out);

@@ -10,9 +10,9 @@
 
 _Noreturn void check_failed(const char *file, int line, const char *what);
 
-#define CHECK(condition)                                             \
-	do {                                                         \
-		if (__builtin_expect(!(condition), 0))               \
+#define CHECK(condition)                                              \
+	do {                                                          \
+		if (__builtin_expect(!(condition), 0))                \
 			check_failed(__FILE__, __LINE__, #condition); \
 	} while (0)
 
@@ -22,6 +22,6 @@ _Noreturn void check_failed(const char *file, int line, const char *what);
 #define NODISCARD __attribute__((warn_unused_result))
 #define PRINTF_LIKE(text, first) __attribute__((format(printf, text, first)))
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
-#define CONTAINER_OF(pointer, type, member) ((type *)((char *)(pointer) - offsetof(type, member)))
+#define CONTAINER_OF(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
 
 #endif

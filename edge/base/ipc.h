@@ -23,8 +23,8 @@ struct ipc_message {
 /* Both ends non-blocking and close-on-exec. 0 or a negative errno. */
 int ipc_pair(int out_fds[2]) NODISCARD;
 /* 0, -EAGAIN, or another negative errno. Descriptors stay the sender's. */
-int ipc_send(int fd, uint32_t type, const void *body, size_t body_bytes, const int *fds,
-	     int fd_count) NODISCARD;
+int ipc_send(int fd, uint32_t type, const void *body, size_t body_bytes, const int *fds, int fd_count)
+	NODISCARD;
 /* 1 a message, 0 the peer is gone, -EAGAIN none now, or another negative errno. */
 int ipc_receive(int fd, struct ipc_message *out) NODISCARD;
 

@@ -51,7 +51,7 @@ static inline void list_remove(struct list *link)
 
 #define LIST_ENTRY(link, type, member) CONTAINER_OF(link, type, member)
 /* The body may remove the current entry. */
-#define LIST_EACH(head, at, following)                                       \
+#define LIST_EACH(head, at, following)                                            \
 	for (struct list *at = (head)->next, *following = at->next; at != (head); \
 	     at = following, following = at->next)
 

@@ -83,7 +83,8 @@ static void break_disk(int what, const char *where, int error)
 {
 	atomic_store(&faults->what, 0);
 	atomic_store(&faults->failed, 0);
-	strcpy(faults->where, where);
+	assert_true((size_t)snprintf(faults->where, sizeof(faults->where), "%s", where) <
+		    sizeof(faults->where));
 	atomic_store(&faults->error, error);
 	atomic_store(&faults->what, what);
 }

@@ -381,6 +381,7 @@ static void test_a_successor_sweeps_and_is_not_swept(void **state)
 
 static void die_with_mutexes(struct world *w, struct other *self)
 {
+	other_waits(self); /* until the first worker has attached: that sweeps, and waits for mutexes */
 	for (unsigned i = 0; i < SHARED_STRIPES; i++) {
 		assert_int_equal(pthread_mutex_lock(&w->shared->stripes[i].mutex), 0);
 		/* As if killed in the middle of taking and freeing. */
@@ -402,6 +403,7 @@ static void test_a_mutex_held_by_the_dead_is_repaired(void **state)
 	world_prepare(&w);
 	o = other_start(&w, 1, die_with_mutexes);
 	world_attach(&w, 0);
+	go_on(&o);
 	await(&o);
 	/* Held by the living: we pass instead of waiting. */
 	assert_int_equal(world_claim(&w, &key, &wait, &claim), CACHE_CLAIM_PASS);

@@ -132,15 +132,17 @@ static void check_used(const struct http_request *rq, const struct cache_meta *m
 		CHECK(m->flags & META_HAS_VALIDATOR);
 }
 
-/* What a request is reduced to is reduced to itself. */
+/* What the origin is told of a reduced field is keyed as what it was reduced from. */
 static void check_value(const struct http_request *rq, struct view name, const struct conf_cache *site)
 {
 	char value[VERDICT_VARY_VALUE_MIN], again[VERDICT_VARY_VALUE_MIN];
 	size_t n = verdict_reduced_value(rq, name, site, value, sizeof(value));
 
+	size_t reduced;
+
 	CHECK(n <= sizeof(value));
-	if (n == 0 || value[0] == ' ')
-		return; /* absent, empty, or hashed */
+	if (verdict_reduce(rq, name, site, again, sizeof(again), &reduced) != REDUCED)
+		return;
 	struct http_field line = { name, view_of(value, n), (uint8_t)http_field_id(name), false };
 	struct http_request told = { .fields = { &line, 1, 1, UINT64_C(1) << line.id } };
 	size_t m = verdict_reduced_value(&told, name, site, again, sizeof(again));

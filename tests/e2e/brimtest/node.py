@@ -28,9 +28,11 @@ def binary(variable, default):
 
 
 def free_port():
-    """A port below the kernel's ephemeral range, so that no outgoing connection takes it meanwhile."""
+    """A port below the kernel's ephemeral range, so that no outgoing connection takes it meanwhile, and from a range of
+    this test process's own, so that no other one's node does while ours is down."""
+    number = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 8
     while True:
-        port = random.SystemRandom().randrange(10000, 32000)
+        port = random.SystemRandom().randrange(10000 + 2700 * number, 10000 + 2700 * (number + 1))
         with socket.socket() as s:
             s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:

@@ -147,6 +147,8 @@ def test_a_child_that_does_not_answer_is_replaced(origin, make_node):
 def test_sites_keep_their_counters(origin, node):
     origin.page("/a", b"hello", FRESH)
     node.get("/a")
+    # A request is counted when it is over, which its client may know first.
+    wait_until(lambda: node.stats()["sites"]["a"]["requests"]["miss"] == 1, "the request to be counted")
     before = node.stats()["sites"]["a"]
     node.reload({"sites": [{"name": "b", "hosts": ["b.test"], "origin": "o"}, node.conf["sites"][0]]})
     assert node.stats()["sites"]["a"] == before

@@ -44,7 +44,7 @@ enum request_verdict {
 	REQUEST_LOOKUP, /* GET, HEAD: look it up */
 	REQUEST_BYPASS, /* a rule says so */
 	REQUEST_METHOD, /* another method: relayed; invalidates if unsafe */
-	REQUEST_RANGE,	/* a range: relayed for now unless a stored object … is not used for it */
+	REQUEST_RANGE,	/* a range: looked up; what isn't stored is relayed as it was asked for */
 	REQUEST_BODY,	/* GET or HEAD with a body */
 };
 enum request_verdict verdict_request(const struct http_request *r, const struct conf_cache *conf);

@@ -253,7 +253,7 @@ struct conf {
 	struct conf_site *sites;
 	size_t site_count;
 	struct conf_names *names;
-	struct conf_list admin_listen; /* "unix:/…" for now */
+	struct conf_list admin_listen; /* "unix:/…" */
 	uint32_t admin_socket_mode;
 	struct view access_path; /* empty: no access log */
 	bool access_combined;

@@ -45,6 +45,31 @@ struct conf_listener {
 	struct sock_addr address;
 	struct view text;	 /* as configured */
 	struct view health_path; /* empty: none */
+	bool tls;
+	bool http1, http2;	     /* "protocols". Without TLS, h2 is by prior knowledge */
+	struct conf_nets proxy_from; /* peers that send a PROXY header, v1 or v2, and must; none: nobody */
+};
+
+/* A certificate with its chain, and its key: the texts of the files. Only a process that serves TLS has the key. */
+struct conf_certificate {
+	struct view certificate_path, key_path, ocsp_path; /* for messages; no ocsp_path: no stapling */
+	struct view certificate, key;			   /* PEM; key empty: not in this process */
+	struct view ocsp;				   /* DER */
+};
+
+struct conf_site_tls {
+	struct conf_certificate *certificates; /* one a kind of key (RSA, ECDSA) */
+	size_t certificate_count;
+	bool fallback; /* "default": also for connections without a name, or with one that nobody has */
+	bool early_data; /* of TLS 1.3, safe methods alone */
+	enum { CONF_CLIENT_NONE, CONF_CLIENT_REQUEST, CONF_CLIENT_REQUIRE } client_verify;
+	struct view client_ca; /* PEM */
+};
+
+/* "hsts" */
+struct conf_hsts {
+	int64_t max_age_ms; /* -1: no field */
+	bool subdomains, preload;
 };
 
 struct conf_store {
@@ -62,6 +87,15 @@ struct conf_server {
 	uint32_t weight, max_connections; /* 0 connections: no limit */
 	bool backup;
 	uint16_t slot; /* in the shared table of servers; given by the master, stable across reloads */
+	bool tls;      /* https:// */
+};
+
+/* Of the connections to servers with https:// */
+struct conf_origin_tls {
+	bool verify;
+	struct view ca;			/* PEM; empty: the system's */
+	struct view server_name;	/* for SNI and the check; empty: the server's host */
+	struct conf_certificate client; /* certificate empty: none */
 };
 
 struct conf_origin {
@@ -72,6 +106,8 @@ struct conf_origin {
 	struct view host; /* else this, or with "server" … empty: the server's authority */
 	uint64_t resolve_interval_ms, connect_ms, first_byte_ms, between_bytes_ms, idle_ms;
 	uint32_t max_idle, retries;
+	struct conf_origin_tls tls;
+	uint64_t tls_identity; /* a hash of all that «tls» says: connections and sessions of another are not reused */
 };
 
 enum conf_set_cookie { CONF_SET_COOKIE_PASS, CONF_SET_COOKIE_STRIP, CONF_SET_COOKIE_STORE };
@@ -218,6 +254,10 @@ struct conf_site {
 	struct conf_query queries[CONF_KEY_FORMS_MAX]; /* the different ones of the site and its rules; the site's first */
 	uint8_t query_count;
 	uint64_t max_request_body;
+	struct conf_site_tls tls;
+	bool https_redirect;
+	struct conf_hsts hsts;
+	struct conf_list upgrade; /* protocols that a client may change to, if the origin does: "websocket" */
 	struct conf_nets purge_from;
 	bool purge_allowed; /* purge_from was given (else PURGE is 405) */
 	uint16_t slot; /* in the shared statistics; given by the master, stable across reloads */
@@ -229,6 +269,22 @@ struct conf_limits {
 	uint16_t headers;
 	uint64_t header_timeout_ms, body_timeout_ms, send_timeout_ms, idle_timeout_ms;
 	uint32_t connections, connections_per_client; /* per node; 0: none */
+	uint64_t tunnel_timeout_ms;		      /* of silence in an upgraded connection */
+	struct conf_h2_limits {
+		uint32_t streams;	      /* open at once, of a connection */
+		uint32_t resets_per_minute;   /* streams reset by the client, of a connection */
+		uint32_t controls_per_minute; /* SETTINGS, PING, PRIORITY_UPDATE and empty frames */
+	} h2;
+};
+
+enum conf_role { CONF_ROLE_READ, CONF_ROLE_PURGE, CONF_ROLE_ADMIN };
+
+struct conf_token {
+	struct view name;
+	struct view path; /* of its file */
+	uint8_t sha256[32]; /* of the token: itself it is in no process but the master while it reads */
+	enum conf_role role;
+	struct conf_list sites; /* names; empty: all */
 };
 
 struct conf;
@@ -253,9 +309,18 @@ struct conf {
 	struct conf_site *sites;
 	size_t site_count;
 	struct conf_names *names;
-	struct conf_list admin_listen; /* "unix:/…" */
+	struct conf_list admin_listen;	 /* "unix:/…" or address and port */
+	struct conf_list metrics_listen; /* the same */
 	uint32_t admin_socket_mode;
-	struct view access_path; /* empty: no access log */
+	struct conf_list admin_hosts; /* names that Host may have, beside addresses and localhost */
+	struct conf_certificate admin_tls; /* of TCP listeners that are not loopback; certificate empty: none */
+	struct conf_token *tokens;
+	size_t token_count;
+	struct conf_certificate *tls_directory; /* "tls.directory": pairs NAME.pem (or .crt) and NAME.key, taken by the names in them */
+	size_t tls_directory_count;
+	uint64_t ticket_rotate_ms;
+	struct conf_list ticket_keys; /* contents of "tls.tickets.files": 80 bytes each, the first one encrypts; none: our own, rotating */
+	struct view access_path;      /* empty: no access log */
 	bool access_combined;
 	struct view error_path; /* "stderr" or a file */
 	enum log_level error_level;
@@ -296,6 +361,9 @@ void conf_unref(struct conf *c);
  */
 int conf_assign_slots(struct view text, const struct conf *before, struct conf_faults *faults,
 		      char **out_text) NODISCARD;
+
+/* A merged text without private keys of sites and origins, for the keeper. (malloc'd; NULL: no memory.) */
+char *conf_without_keys(struct view text) NODISCARD;
 
 /* What a reload can't change (listeners, workers, user, stores, admin.listen): a fault for each that differs. 0 or -EINVAL. */
 int conf_reloadable(const struct conf *before, const struct conf *after, struct conf_faults *faults)

@@ -5,7 +5,7 @@ import tempfile
 
 import pytest
 
-from brimtest import Clock, Node, Origin
+from brimtest import Certs, Clock, Node, Origin
 from brimtest.node import binary
 
 PLAIN_MARKS = ("perf", "strace", "soak")
@@ -60,6 +60,14 @@ def clock():
         clock = Clock(f.name)
         yield clock
         clock.close()
+
+
+@pytest.fixture(scope="session")
+def certs():
+    """A certificate authority (see Certs); its files are there until the tests end."""
+    certs = Certs()
+    yield certs
+    certs.close()
 
 
 @pytest.fixture

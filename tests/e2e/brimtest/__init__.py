@@ -4,6 +4,7 @@
     Client   raw HTTP/1.1 over a socket: what was sent and received is exactly what the test says
     Node     one running brim in a directory of its own, and everything one may ask of it
     Clock    wall time for node and origin, moved by the test
+    Certs    a certificate authority, by the openssl program
     Gate     an event that a handler waits for and a test opens
     Feed     a body given piece by piece, under each framing (feed: a page of it)
     look     who serves a connection, what processes hold, what is left over at the end
@@ -11,6 +12,7 @@
 Tests wait for events (a request seen, bytes received, a log line), each with a deadline, never for
 a guessed time. Fixtures are in conftest.py; test_smoke.py shows how a test reads.
 """
+from .certs import Certs
 from .client import Connection, Response, SlowConnection, fetch
 from .clock import Clock
 from .feed import FRAMINGS, FRESH, Feed, feed
@@ -18,7 +20,7 @@ from .node import Node
 from .origin import Gate, Origin
 from .wait import wait_until
 
-__all__ = ["FRAMINGS", "FRESH", "Clock", "Connection", "Feed", "Gate", "Node", "Origin", "Response", "SlowConnection",
+__all__ = ["FRAMINGS", "FRESH", "Certs", "Clock", "Connection", "Feed", "Gate", "Node", "Origin", "Response", "SlowConnection",
            "feed", "fetch", "pattern", "wait_until"]
 
 _BLOCK = None

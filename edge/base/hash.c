@@ -50,6 +50,20 @@ uint64_t hash_sha256_64(const struct view *parts, size_t count)
 	return value;
 }
 
+void hash_sha256(struct view v, uint8_t out[32])
+{
+	EVP_MD_CTX *c = context();
+
+	CHECK(EVP_DigestInit_ex2(c, sha256, NULL) == 1);
+	CHECK(EVP_DigestUpdate(c, v.p, v.n) == 1);
+	CHECK(EVP_DigestFinal_ex(c, out, NULL) == 1);
+}
+
+bool hash_same(const uint8_t *a, const uint8_t *b, size_t n)
+{
+	return CRYPTO_memcmp(a, b, n) == 0;
+}
+
 uint64_t hash_xxh3(const void *p, size_t n)
 {
 	return XXH3_64bits(p, n);

@@ -55,6 +55,22 @@ static void long_parts(void **state)
 	assert_true(seen[0] != seen[1] && seen[1] != seen[2]);
 }
 
+/* SHA-256("abc"), FIPS 180-2. */
+static void of_one_text(void **state)
+{
+	static const uint8_t known[32] = { 0xba, 0x78, 0x16, 0xbf, 0x8f, 0x01, 0xcf, 0xea,
+					   0x41, 0x41, 0x40, 0xde, 0x5d, 0xae, 0x22, 0x23,
+					   0xb0, 0x03, 0x61, 0xa3, 0x96, 0x17, 0x7a, 0x9c,
+					   0xb4, 0x10, 0xff, 0x61, 0xf2, 0x00, 0x15, 0xad };
+	uint8_t hash[32];
+
+	(void)state;
+	hash_sha256(VIEW("abc"), hash);
+	assert_true(hash_same(hash, known, sizeof(hash)));
+	hash_sha256(VIEW("abd"), hash);
+	assert_false(hash_same(hash, known, sizeof(hash)));
+}
+
 static void *hash_in_thread(void *out)
 {
 	struct view part = VIEW("abc");
@@ -91,7 +107,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(known_answer), cmocka_unit_test(parts_do_not_run_together),
 		cmocka_unit_test(long_parts),	cmocka_unit_test(threads_agree),
-		cmocka_unit_test(xxh3),
+		cmocka_unit_test(xxh3),		cmocka_unit_test(of_one_text),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

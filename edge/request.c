@@ -626,7 +626,7 @@ static void drop_all(struct request *r)
 	request_forget_object(r);
 	cache_read_cancel(&r->pending);
 	if (r->w->cache != NULL) {
-		cache_wait_cancel(r->w->cache, &r->wait);
+		request_stop_waiting(r);
 		cache_purge_ask_cancel(r->w->cache, &r->purge);
 	}
 	if (r->pipe != NULL)

@@ -167,6 +167,8 @@ struct cache_scope request_group(struct request *r, struct view group);
 bool request_invalidates(const struct request *r, uint16_t status);
 /* r->answer describes the whole of r->object: makes it a part, or several, or 416, where Range asks for it. */
 void request_apply_range(struct request *r);
+/* Waits no more for another's claim; safe where it doesn't. */
+void request_stop_waiting(struct request *r);
 /* Lets go of r->object. */
 void request_forget_object(struct request *r);
 /* The secondary key under a Vary rule. False: it has too many names, or one whose value is every request's own. */

@@ -18,6 +18,8 @@ enum {
 	DELIVER_BYTES = 1 << 20, /* a turn's share of one request */
 	COMMIT_WAIT_MS = 1000,
 	WAITS_MAX = 2, /* whose wait came to nothing twice goes its own way */
+	BACKGROUND_WAIT_MS = 5000,
+	BACKGROUND_WAITS_MAX = 16, /* of a worker at a time: each stale hit may make one */
 	KEPT_PARTS_MAX = 64,
 	VARY_VALUE_BYTES = 512,
 };
@@ -227,11 +229,18 @@ static enum step_result pass(struct request *r)
 	return r->background ? request_goto(r, REQUEST_END) : request_goto(r, REQUEST_FETCH);
 }
 
+void request_stop_waiting(struct request *r)
+{
+	cache_wait_cancel(r->w->cache, &r->wait);
+	if (r->waiting && r->background)
+		r->w->background_waits--;
+	r->waiting = false;
+}
+
 static enum step_result wait_over(struct request *r)
 {
-	r->waiting = false;
-	cache_wait_cancel(r->w->cache, &r->wait);
-	if (r->m.timed_out)
+	request_stop_waiting(r);
+	if (r->m.timed_out && !r->background)
 		return pass(r);
 	machine_no_deadline(&r->m);
 	return request_goto(r, REQUEST_LOOK_UP);
@@ -239,8 +248,8 @@ static enum step_result wait_over(struct request *r)
 
 static enum step_result wait(struct request *r, bool collapsed)
 {
-	if (r->background || r->waits == WAITS_MAX || (collapsed && (r->ranged || only_if_cached(r)))) {
-		cache_wait_cancel(r->w->cache, &r->wait);
+	if (r->waits == WAITS_MAX || (collapsed && (r->ranged || only_if_cached(r)))) {
+		request_stop_waiting(r);
 		return pass(r);
 	}
 	r->waiting = true;
@@ -248,6 +257,21 @@ static enum step_result wait(struct request *r, bool collapsed)
 	r->waits++;
 	/* A commit is a matter of milliseconds, unless the keeper hangs. */
 	machine_deadline(&r->m, collapsed ? r->cache.collapse_wait_ms : COMMIT_WAIT_MS);
+	return STEP_PARK;
+}
+
+/* Stale is what the index says; the claim may still be that of the very commit (the keeper writes the index first), or can't be
+ * looked at now. Then nobody revalidates, so this waits for a moment, and only then leaves it to the next request. */
+static enum step_result wait_in_background(struct request *r)
+{
+	if (r->waits == WAITS_MAX || r->w->background_waits == BACKGROUND_WAITS_MAX) {
+		request_stop_waiting(r);
+		return request_goto(r, REQUEST_END);
+	}
+	r->waiting = true;
+	r->waits++;
+	r->w->background_waits++;
+	machine_deadline(&r->m, BACKGROUND_WAIT_MS);
 	return STEP_PARK;
 }
 
@@ -264,10 +288,15 @@ static enum step_result take_claim(struct request *r)
 			break;
 		return request_goto(r, REQUEST_LOOK_UP); /* a commit may have come between */
 	case CACHE_CLAIM_WAIT:
-		return wait(r, true);
+		if (!r->background)
+			return wait(r, true);
+		request_stop_waiting(r); /* what is to be done is being done */
+		return request_goto(r, REQUEST_END);
 	case CACHE_CLAIM_COMMIT:
-		return wait(r, false);
+		return r->background ? wait_in_background(r) : wait(r, false);
 	case CACHE_CLAIM_PASS:
+		if (r->background)
+			return wait_in_background(r);
 		break;
 	}
 	return pass(r);

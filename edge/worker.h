@@ -32,10 +32,11 @@ struct worker {
 	struct access_log *access;
 	struct list connections; /* of struct connection */
 	unsigned connection_count, request_count;
-	unsigned transfer_count; /* fills under way, with or without a client */
-	bool draining;		 /* no keep-alive from now on; done when connection_count is 0 */
-	uint64_t boot_secret[2]; /* random, for request ids and hash seeds */
-	uint64_t request_serial; /* for request ids */
+	unsigned transfer_count;   /* fills under way, with or without a client */
+	unsigned background_waits; /* requests for nobody that wait for a claim */
+	bool draining;		   /* no keep-alive from now on; done when connection_count is 0 */
+	uint64_t boot_secret[2];   /* random, for request ids and hash seeds */
+	uint64_t request_serial;   /* for request ids */
 	/* Kept for the next connection or request; zeroed at first. */
 	struct head_block *free_heads;
 	struct request *free_requests;

@@ -268,7 +268,42 @@ def test_a_background_revalidation_is_never_only_if_cached(origin, node, clock):
     until_hit(node, "/a")
     clock.advance(70)
     assert node.get("/a", {"Cache-Control": "only-if-cached"}).hit
-    origin.wait_for(2, "/a", timeout=3)
+    origin.wait_for(2, "/a")
+
+
+def test_a_background_revalidation_waits_for_a_commit_under_way(origin, make_node, clock):
+    """The keeper is stopped while a new answer waits for its commit. What the index says is stale, what comes is stale, too:
+    the hit in between has to have it revalidated, once it is there."""
+    node = make_node(origin, workers=1)
+    replied = Gate()
+
+    @origin.route("/a")
+    def a(x):
+        x.reply(b"hello", {"Cache-Control": "max-age=60, stale-while-revalidate=600"})
+        if origin.count("/a") > 1:
+            replied.open()
+
+    origin.page("/b", b"", {"Cache-Control": "no-store"})
+    keeper = node.pids("keeper")[0]
+    for _ in range(20):
+        until_hit(node, "/a")
+        clock.advance(70)
+        begin, asked = time.monotonic(), origin.count("/a")
+        os.kill(keeper, signal.SIGSTOP)
+        try:
+            assert node.get("/a").hit
+            replied.wait()
+            replied.close()
+            node.get("/b")  # the worker has seen what came before it
+            clock.advance(70)
+            hit = node.get("/a").hit
+            in_time = time.monotonic() - begin < 1  # later, it counts as away: then nothing can be stored
+        finally:
+            os.kill(keeper, signal.SIGCONT)
+        if in_time:
+            break
+    assert in_time and hit
+    origin.wait_for(asked + 2, "/a")
 
 
 def test_vary_names_what_the_origin_saw(origin, node):

@@ -30,7 +30,10 @@ class Gate:
     def open(self):
         self._event.set()
 
-    def wait(self, timeout=20):
+    def close(self):
+        self._event.clear()
+
+    def wait(self, timeout=30):
         if not self._event.wait(timeout):
             raise AssertionError(f"the gate was not opened within {timeout} s")
 
@@ -102,7 +105,7 @@ class Exchange:
         self._reader.body(self.request)
         return self.request.body
 
-    def peer_closed(self, timeout=10):
+    def peer_closed(self, timeout=30):
         """Waits for the node to close or reset this connection."""
         self.sock.settimeout(timeout)
         try:
@@ -217,7 +220,7 @@ class Origin:
         with self._changed:
             return next(r for r in reversed(self.requests) if target is None or r.target == target)
 
-    def wait_for(self, n, target=None, timeout=10):
+    def wait_for(self, n, target=None, timeout=30):
         """Waits until n requests (for target) have come; returns the n-th."""
         def seen():
             return [r for r in self.requests if target is None or r.target == target]
@@ -226,7 +229,7 @@ class Origin:
                 raise AssertionError(f"the origin saw {len(seen())} of {n} requests for {target or 'anything'}")
             return seen()[n - 1]
 
-    def wait_idle(self, open_connections=0, timeout=10):
+    def wait_idle(self, open_connections=0, timeout=30):
         """Waits until at most so many connections are open."""
         with self._changed:
             if not self._changed.wait_for(lambda: len(self.open_sockets) <= open_connections, timeout):

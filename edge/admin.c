@@ -5,6 +5,7 @@
 #include "edge/admin.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -18,39 +19,74 @@ enum { ADMIN_MAGIC = 0x61646d69 };
 struct admin_listener {
 	struct watch watch;
 	struct admin *admin;
+	enum admin_door door;
 };
+
+static bool has_room(const struct admin *a, enum admin_door door)
+{
+	return a->connection_count < ADMIN_CONNECTIONS_MAX &&
+	       (door == ADMIN_DOOR_LOCAL || a->remote_count < ADMIN_REMOTE_MAX);
+}
+
+static void describe_peer(int fd, const struct sock_addr *from, struct admin_peer *peer)
+{
+	struct ucred cred = { 0 };
+	socklen_t n = sizeof(cred);
+
+	if (from->any.sa_family != AF_UNIX) {
+		(void)sock_addr_text(from, peer->text);
+		return;
+	}
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &n) != 0)
+		cred = (struct ucred){ .uid = (uid_t)-1 };
+	(void)snprintf(peer->text, sizeof(peer->text), "pid:%d", (int)cred.pid);
+	peer->uid = cred.uid;
+}
 
 /* Beyond the limit a newcomer is closed at once: one that waits in silence looks like a node that hangs. */
 static void on_listener(struct watch *watch, unsigned events)
 {
-	struct admin *a = CONTAINER_OF(watch, struct admin_listener, watch)->admin;
-	struct sock_addr peer = { .len = sizeof(peer.local) };
+	struct admin_listener *l = CONTAINER_OF(watch, struct admin_listener, watch);
+	struct sock_addr from = { .len = sizeof(from.local) };
+	struct admin_peer peer = { .door = l->door };
 	int fd;
 
 	(void)events;
-	CHECK_MAGIC(a, ADMIN_MAGIC);
-	while ((fd = accept4(watch->fd, &peer.any, &peer.len, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
-		if (a->connection_count >= ADMIN_CONNECTIONS_MAX)
+	CHECK_MAGIC(l->admin, ADMIN_MAGIC);
+	while ((fd = accept4(watch->fd, &from.any, &from.len, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
+		if (!has_room(l->admin, l->door)) {
 			close(fd);
-		else
-			admin_connection_open(a, fd);
+			continue;
+		}
+		describe_peer(fd, &from, &peer);
+		if (from.any.sa_family != AF_UNIX)
+			sock_tune(fd);
+		admin_connection_open(l->admin, fd, &peer);
 	}
 	if (errno != EAGAIN)
 		log_warn("admin_accept_failed", "error=%d", errno);
 }
 
-static int open_listeners(struct admin *a, size_t count)
+static enum admin_door door_of(int fd)
 {
-	a->listeners = calloc(count > 0 ? count : 1, sizeof(*a->listeners));
-	if (a->listeners == NULL)
-		return -ENOMEM;
-	for (size_t i = 0; i < count; i++) {
-		struct admin_listener *l = &a->listeners[i];
-		int r = watch_open(&l->watch, a->loop, a->process->admin_fds[i], on_listener);
+	struct sock_addr own = { .len = sizeof(own.local) };
+
+	if (getsockname(fd, &own.any, &own.len) == 0 && own.any.sa_family == AF_UNIX)
+		return ADMIN_DOOR_LOCAL;
+	return ADMIN_DOOR_TCP;
+}
+
+/* fds: up to the first that is -1. */
+static int open_listeners(struct admin *a, const int *fds, bool metrics)
+{
+	for (size_t i = 0; i < LISTEN_ADMIN_MAX && fds[i] >= 0; i++) {
+		struct admin_listener *l = &a->listeners[a->listener_count];
+		int r = watch_open(&l->watch, a->loop, fds[i], on_listener);
 
 		if (r != 0)
 			return r;
 		l->admin = a;
+		l->door = metrics ? ADMIN_DOOR_METRICS : door_of(fds[i]);
 		a->listener_count++;
 		watch_want(&l->watch, WATCH_READ);
 	}
@@ -60,11 +96,15 @@ static int open_listeners(struct admin *a, size_t count)
 int admin_new(const struct process *p, struct loop *l, struct keeper *keeper, struct admin **out)
 {
 	struct admin *a = calloc(1, sizeof(*a));
-	size_t count = 0;
 	int r;
 
 	if (a == NULL)
 		return -ENOMEM;
+	a->listeners = calloc(2 * LISTEN_ADMIN_MAX, sizeof(*a->listeners));
+	if (a->listeners == NULL) {
+		free(a);
+		return -ENOMEM;
+	}
 	a->magic = ADMIN_MAGIC;
 	a->process = p;
 	a->loop = l;
@@ -72,9 +112,9 @@ int admin_new(const struct process *p, struct loop *l, struct keeper *keeper, st
 	a->conf_fd = -1;
 	list_init(&a->connections);
 	list_init(&a->reloads);
-	while (count < LISTEN_ADMIN_MAX && p->admin_fds[count] >= 0)
-		count++;
-	r = open_listeners(a, count);
+	r = open_listeners(a, p->admin_fds, false);
+	if (r == 0)
+		r = open_listeners(a, p->metrics_fds, true);
 	if (r != 0) {
 		admin_free(&a);
 		return r;

@@ -1,9 +1,11 @@
 /*
- * The admin API: HTTP/1.1 with JSON on the keeper's Unix sockets. The file's mode is the lock.
+ * The admin API: HTTP/1.1 with JSON on the keeper's sockets, Unix and TCP.
  *
  *   admin.c             the server: sockets, connections, what the node is at the moment
  *   admin_connection.c  one connection: read a request, run its call, write the answer
+ *   admin_access.c      who may make which call
  *   admin_call.c        a call and its answer; the table of paths
+ *   admin_audit.c       the log's lines about changes and refusals
  *   admin_purge.c …     the calls themselves
  */
 #ifndef BRIM_EDGE_ADMIN_H

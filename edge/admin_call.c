@@ -11,49 +11,58 @@
 
 #define JSON_TYPE "application/json"
 
-struct admin_route {
-	const char *path;
-	enum http_method method;
-	admin_call_fn *fn;
-	const char *allow;
-};
+#define GET(path_, need_, fn_) \
+	.path = path_, .method = METHOD_GET, .need = ADMIN_NEED_##need_, .fn = fn_
+#define POST(path_, need_, fn_) \
+	.path = path_, .method = METHOD_POST, .need = ADMIN_NEED_##need_, .fn = fn_
 
 static const struct admin_route routes[] = {
-	{ "/v1/purge", METHOD_POST, admin_purge, "POST" },
-	{ "/v1/object", METHOD_GET, admin_object, "GET, HEAD" },
-	{ "/v1/status", METHOD_GET, admin_status, "GET, HEAD" },
-	{ "/v1/stats", METHOD_GET, admin_stats, "GET, HEAD" },
-	{ "/v1/config", METHOD_GET, admin_config, "GET, HEAD" },
-	{ "/v1/config/check", METHOD_POST, admin_config_check, "POST" },
-	{ "/v1/reload", METHOD_POST, admin_reload, "POST" },
-	{ "/metrics", METHOD_GET, admin_metrics, "GET, HEAD" },
-	{ "/healthz", METHOD_GET, admin_healthz, "GET, HEAD" },
-	{ "/readyz", METHOD_GET, admin_readyz, "GET, HEAD" },
+	{ GET("/", NOTHING, admin_page) },
+	{ GET("/healthz", NOTHING, admin_healthz), .for_metrics = true },
+	{ GET("/readyz", NOTHING, admin_readyz), .for_metrics = true },
+	{ GET("/metrics", READ_WHOLE, admin_metrics), .for_metrics = true },
+	{ GET("/v1/status", READ, admin_status) },
+	{ GET("/v1/stats", READ, admin_stats) },
+	{ GET("/v1/object", READ, admin_object), .query = { "url" } },
+	{ POST("/v1/purge", PURGE, admin_purge), .body_bytes_max = ADMIN_BODY_MAX, .changes = true },
+	{ GET("/v1/config", READ_WHOLE, admin_config) },
+	{ POST("/v1/config/check", READ_WHOLE, admin_config_check), .body_bytes_max = ADMIN_BODY_MAX },
+	{ POST("/v1/reload", ADMIN, admin_reload), .changes = true },
 };
 
-static enum admin_progress no_such_path(struct admin_call *c)
+static bool fits(const struct admin_route *r, struct view path, struct view *out_rest)
 {
-	return admin_error(c, 404, "", "no such path");
-}
+	struct view own = view_str(r->path);
 
-static enum admin_progress wrong_method(struct admin_call *c)
-{
-	return admin_error(c, 405, "", "this path takes %s", c->allow);
-}
-
-admin_call_fn *admin_route(enum http_method method, struct view path, const char **out_allow)
-{
-	if (method == METHOD_HEAD) /* the connection leaves the body out */
-		method = METHOD_GET;
-	for (size_t i = 0; i < ARRAY_LEN(routes); i++) {
-		if (!view_eq(path, view_str(routes[i].path)))
-			continue;
-		if (routes[i].method == method)
-			return routes[i].fn;
-		*out_allow = routes[i].allow;
-		return wrong_method;
+	if (own.n == 1 || own.p[own.n - 1] != '/') {
+		*out_rest = (struct view){ 0 };
+		return view_eq(path, own);
 	}
-	return no_such_path;
+	if (!view_starts(path, own) || path.n == own.n ||
+	    memchr(path.p + own.n, '/', path.n - own.n) != NULL)
+		return false;
+	*out_rest = view_skip(path, own.n);
+	return true;
+}
+
+const struct admin_route *admin_route(struct view path, struct view *out_rest)
+{
+	for (size_t i = 0; i < ARRAY_LEN(routes); i++) {
+		if (fits(&routes[i], path, out_rest))
+			return &routes[i];
+	}
+	return NULL;
+}
+
+bool admin_route_takes(const struct admin_route *r, enum http_method method)
+{
+	return method == r->method || (method == METHOD_HEAD && r->method == METHOD_GET);
+}
+
+const struct admin_route *admin_routes(size_t *out_count)
+{
+	*out_count = ARRAY_LEN(routes);
+	return routes;
 }
 
 /* --- answers ------------------------------------------------------------------------------------ */
@@ -99,6 +108,7 @@ enum admin_progress admin_error(struct admin_call *c, uint16_t status, const cha
 	va_start(args, format);
 	(void)vsnprintf(message, sizeof(message), format, args);
 	va_end(args);
+	c->failure = arena_copy(&c->arena, view_str(message));
 	(void)cJSON_AddStringToObject(error, "pointer", pointer);
 	(void)cJSON_AddStringToObject(error, "message", message);
 	return answer_tree(c, status, tree);
@@ -132,6 +142,35 @@ static struct view next_parameter(struct view *rest)
 
 	*rest = view_skip(*rest, mark != NULL ? n + 1 : n);
 	return found;
+}
+
+static bool takes(const struct admin_route *r, struct view name)
+{
+	for (size_t i = 0; i < ARRAY_LEN(r->query) && r->query[i] != NULL; i++) {
+		if (view_eq(name, view_str(r->query[i])))
+			return true;
+	}
+	return false;
+}
+
+bool admin_query_known(struct admin_call *c)
+{
+	struct view rest = c->query;
+
+	while (rest.n > 0) {
+		struct view parameter = next_parameter(&rest);
+		const char *mark = parameter.n > 0 ? memchr(parameter.p, '=', parameter.n) : NULL;
+		struct view name = view_of(parameter.p, mark != NULL ? (size_t)(mark - parameter.p)
+								     : parameter.n);
+		struct view shown;
+
+		if (takes(c->route, name))
+			continue;
+		shown = arena_printf(&c->arena, "?%.*s", VIEW_ARG(name));
+		(void)admin_error(c, 400, shown.p != NULL ? shown.p : "?", "unknown parameter");
+		return false;
+	}
+	return true;
 }
 
 int admin_query(struct admin_call *c, struct view name, struct view *out)

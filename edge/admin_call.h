@@ -7,6 +7,7 @@
 #define BRIM_EDGE_ADMIN_CALL_H
 
 #include "cache/keeper.h"
+#include "edge/admin_access.h"
 #include "edge/base/arena.h"
 #include "edge/base/list.h"
 #include "edge/base/loop.h"
@@ -14,7 +15,12 @@
 
 struct cJSON;
 
-enum { ADMIN_BODY_MAX = 1 << 20, ADMIN_ARENA_MAX = 16 << 20, ADMIN_CONNECTIONS_MAX = 64 };
+enum {
+	ADMIN_BODY_MAX = 4 << 20, /* of the calls that take one */
+	ADMIN_ARENA_MAX = 16 << 20,
+	ADMIN_CONNECTIONS_MAX = 64,
+	ADMIN_REMOTE_MAX = 48, /* of them over TCP: nobody out there can lock out who sits at the machine */
+};
 
 enum admin_progress { ADMIN_DONE, ADMIN_WAIT };
 
@@ -27,36 +33,81 @@ struct admin {
 	struct conf *conf;
 	int conf_fd;
 	struct list connections;
-	unsigned connection_count;
+	unsigned connection_count, remote_count;
+	struct mono refused_at; /* the last refusal that was logged; see admin_audit.c */
+	unsigned refused_unlogged;
 	struct list reloads; /* calls that wait for the master's word, by «link» */
 	uint32_t reload_serial;
 	struct admin_listener *listeners;
 	size_t listener_count;
 };
 
+/* Who asks. */
+struct admin_peer {
+	enum admin_door door;
+	char text[SOCK_ADDR_TEXT]; /* "127.0.0.1:5000"; over a Unix socket "pid:17" */
+	uint32_t uid;		   /* over a Unix socket */
+};
+
+struct admin_call;
+typedef enum admin_progress admin_call_fn(struct admin_call *c);
+
+/* A path, with the one method that it takes (HEAD too, where that is GET). */
+struct admin_route {
+	const char *path; /* ends in "/": one more segment follows (but "/" itself is a path) */
+	enum http_method method;
+	enum admin_need need;
+	admin_call_fn *fn;
+	const char *query[4];	 /* the parameters that it takes */
+	uint32_t body_bytes_max; /* 0: takes none */
+	bool changes;		 /* it changes something: there is a line about it in the log */
+	bool for_metrics;	 /* also on metrics_listen */
+};
+
 struct admin_call {
 	struct admin *admin;
+	struct conf *conf;  /* the snapshot that it began with; a reference */
 	struct arena arena; /* the call's memory */
 	struct ready wake;  /* runs the call again */
+	const struct admin_peer *peer;
+	const struct conf_token *token; /* of conf; NULL: may do everything to all sites (see admin_access_site) */
+	const struct admin_route *route;
 	enum http_method method;
 	struct view path, query, body;
+	struct view rest; /* the last segment of a path that has one of its own */
 
 	void *state;
 	void (*drop)(struct admin_call *c);
 	struct list link;
 
 	uint16_t status;
-	const char *type;  /* of the body */
-	const char *allow; /* with 405 */
+	const char *type;    /* of the body */
+	const char *headers; /* more field lines; NULL: none. Static */
 	struct view answer;
+	struct view what;    /* for the log, «key=value key=value»: what was changed */
+	struct view failure; /* the message of admin_error */
 };
 
-typedef enum admin_progress admin_call_fn(struct admin_call *c);
-
-/* The function for method and path; 404 and 405 are functions too. Pure. */
-admin_call_fn *admin_route(enum http_method method, struct view path, const char **out_allow);
+/* NULL: no such path. *out_rest: its last segment, where the path is one that has. Pure. */
+const struct admin_route *admin_route(struct view path, struct view *out_rest);
+bool admin_route_takes(const struct admin_route *r, enum http_method method);
+/* All of them, for tests. */
+const struct admin_route *admin_routes(size_t *out_count);
+/* Has the query only parameters that the route takes? If not, the answer that says so is made. */
+bool admin_query_known(struct admin_call *c);
 
 /* --- for call functions ------------------------------------------------------------------------- */
+
+/* May this call touch the site? */
+static inline bool admin_call_site(const struct admin_call *c, struct view site)
+{
+	return admin_access_site(c->token, site);
+}
+/* Or what belongs to no site alone? */
+static inline bool admin_call_whole(const struct admin_call *c)
+{
+	return c->token == NULL || c->token->sites.count == 0;
+}
 
 /* {"error": {"pointer": …, "message": …}} */
 enum admin_progress admin_error(struct admin_call *c, uint16_t status, const char *pointer,
@@ -73,7 +124,7 @@ enum admin_progress admin_query_error(struct admin_call *c, int error, const cha
 
 /* --- the calls --------------------------------------------------------------------------------- */
 
-admin_call_fn admin_purge, admin_object, admin_status, admin_stats, admin_metrics, admin_config,
-	admin_config_check, admin_reload, admin_healthz, admin_readyz;
+admin_call_fn admin_page, admin_purge, admin_object, admin_status, admin_stats, admin_metrics,
+	admin_config, admin_config_check, admin_reload, admin_healthz, admin_readyz;
 
 #endif

@@ -1,9 +1,10 @@
 /*
  * One admin connection, as a machine: head, body, the call, its answer, and again.
  *
- * Everything is small and bounded (16 KiB of head, 1 MiB of body), so a request is read whole before its call
- * runs, and an answer is whole in memory before it is sent. Bodies come with Content-Length; a chunked one
- * is 411, since no client of this API needs it. What is wrong with the framing closes the connection.
+ * Everything is small and bounded, so a request is read whole before its call runs, and an answer is whole in memory
+ * before it is sent. Whether the call is allowed at all is decided when its head is there: only those who may
+ * make us keep bodies. Bodies come with Content-Length; a chunked one is 411, since no client of this API needs
+ * it. What is wrong with the framing closes the connection.
  */
 #include "edge/admin_connection.h"
 
@@ -14,6 +15,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "edge/admin_audit.h"
 #include "edge/base/log.h"
 #include "edge/base/machine.h"
 #include "edge/http/head.h"
@@ -27,7 +29,8 @@ enum {
 	BODY_MS = 10000,
 	SEND_MS = 30000,
 	IDLE_MS = 60000,
-	ANSWER_HEAD = 512,
+	ANSWER_HEAD = 1024,
+	BODY_FIRST = 64 << 10,
 };
 
 struct admin_connection {
@@ -35,6 +38,7 @@ struct admin_connection {
 	int fd;
 	struct machine m;
 	struct admin *admin;
+	struct admin_peer peer;
 	struct list link;
 
 	/* Of the request: bytes[0..filled), of which head_bytes are its head. */
@@ -43,11 +47,11 @@ struct admin_connection {
 	struct http_field fields[FIELDS];
 	struct http_request rq;
 	struct http_scan scan;
-	char *body;
-	size_t body_filled;
+	char *body; /* grows as it comes, so that a length alone costs nothing */
+	size_t body_filled, body_capacity;
 	bool keep_alive, call_begun;
+	bool runs; /* the call may have begun what it was asked for */
 	struct admin_call call;
-	admin_call_fn *run;
 
 	char head[ANSWER_HEAD];
 	size_t head_bytes, sent, to_send;
@@ -85,7 +89,9 @@ static void on_wake(struct ready *r)
 
 static void begin_call(struct admin_connection *c)
 {
-	c->call = (struct admin_call){ .admin = c->admin };
+	c->call = (struct admin_call){ .admin = c->admin,
+				       .conf = conf_ref(c->admin->conf),
+				       .peer = &c->peer };
 	arena_init(&c->call.arena, ADMIN_ARENA_MAX);
 	ready_init(&c->call.wake, c->admin->loop, on_wake);
 	list_init(&c->call.link);
@@ -97,12 +103,18 @@ static void end_call(struct admin_connection *c)
 	if (!c->call_begun)
 		return;
 	c->call_begun = false;
+	if (c->runs && c->call.route->changes)
+		admin_audit_left(&c->call);
+	c->runs = false;
 	if (c->call.drop != NULL)
 		c->call.drop(&c->call);
 	list_remove(&c->call.link);
 	ready_cancel(&c->call.wake);
 	arena_fini(&c->call.arena);
+	conf_unref(c->call.conf);
+	free(c->body);
 	c->body = NULL;
+	c->body_filled = c->body_capacity = 0;
 }
 
 /* The next request may already be behind this one. */
@@ -114,7 +126,11 @@ static void end_request(struct admin_connection *c)
 	memmove(c->bytes, c->bytes + used, c->filled - used);
 	c->filled -= used;
 	c->scan = (struct http_scan){ 0 };
-	c->body_filled = 0;
+}
+
+static const char *allowed(const struct admin_call *call)
+{
+	return call->route->method == METHOD_GET ? "Allow: GET, HEAD\r\n" : "Allow: POST\r\n";
 }
 
 static enum step_result answer(struct admin_connection *c)
@@ -123,10 +139,10 @@ static enum step_result answer(struct admin_connection *c)
 	bool no_body = call->method == METHOD_HEAD;
 	int n = snprintf(c->head, sizeof(c->head),
 			 "HTTP/1.1 %u %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n"
-			 "Cache-Control: no-store\r\n%s%s%s%s\r\n",
+			 "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n%s%s%s\r\n",
 			 call->status, reason_phrase(call->status), call->type, call->answer.n,
-			 call->allow != NULL ? "Allow: " : "",
-			 call->allow != NULL ? call->allow : "", call->allow != NULL ? "\r\n" : "",
+			 call->status == 405 ? allowed(call) : "",
+			 call->headers != NULL ? call->headers : "",
 			 c->keep_alive ? "" : "Connection: close\r\n");
 
 	CHECK(n > 0 && (size_t)n < sizeof(c->head));
@@ -137,9 +153,11 @@ static enum step_result answer(struct admin_connection *c)
 	return machine_goto(&c->m, STEP_ANSWER);
 }
 
+/* The call is not made. What comes of its body is in the way of the next request. */
 static enum step_result refuse(struct admin_connection *c, uint16_t status, const char *why)
 {
-	c->keep_alive = false;
+	if (c->rq.framing != FRAMING_NONE)
+		c->keep_alive = false;
 	(void)admin_error(&c->call, status, "", "%s", why);
 	return answer(c);
 }
@@ -159,49 +177,110 @@ static int receive(struct admin_connection *c, char *to, size_t room, size_t *fi
 	return -ECONNRESET;
 }
 
-static void begin_body(struct admin_connection *c)
+/* Room for what may come next: twice what is there, at most the whole body. */
+static bool reserve(struct admin_connection *c)
+{
+	size_t n = c->body_capacity > 0 ? 2 * c->body_capacity : BODY_FIRST;
+	char *more;
+
+	if (c->body_filled < c->body_capacity || c->body_filled == c->rq.length)
+		return true;
+	n = n < c->rq.length ? n : c->rq.length;
+	more = realloc(c->body, n);
+	if (more == NULL)
+		return false;
+	c->body = more;
+	c->body_capacity = n;
+	return true;
+}
+
+static enum step_result begin_body(struct admin_connection *c)
 {
 	static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
 	size_t have = c->filled - c->scan.head_bytes;
 
 	if (have > c->rq.length)
 		have = c->rq.length;
-	memcpy(c->body, c->bytes + c->scan.head_bytes, have);
+	if (!reserve(c)) /* BODY_FIRST is more than a head's buffer can hold of it */
+		return refuse(c, 503, "no memory");
+	if (have > 0)
+		memcpy(c->body, c->bytes + c->scan.head_bytes, have);
 	c->body_filled = have;
 	c->scan.head_bytes += (uint32_t)have;
 	if (c->rq.expect_continue && have < c->rq.length)
 		(void)send(c->fd, go_on, sizeof(go_on) - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
 	machine_deadline(&c->m, BODY_MS);
+	return machine_goto(&c->m, STEP_BODY);
+}
+
+static enum step_result refuse_access(struct admin_connection *c, struct admin_refusal r)
+{
+	c->call.headers = r.status == 401 ? "WWW-Authenticate: Bearer realm=\"brim\"\r\n" : NULL;
+	(void)refuse(c, r.status, r.why);
+	admin_audit_refused(&c->call);
+	return STEP_NEXT;
+}
+
+static void take_path(struct admin_connection *c)
+{
+	struct admin_call *call = &c->call;
+	const char *mark = memchr(c->rq.path.p, '?', c->rq.path.n);
+
+	call->path = view_of(c->rq.path.p, mark != NULL ? (size_t)(mark - c->rq.path.p) : c->rq.path.n);
+	if (mark != NULL)
+		call->query = view_skip(c->rq.path, call->path.n + 1);
+	call->route = admin_route(call->path, &call->rest);
+	if (call->route != NULL && c->peer.door == ADMIN_DOOR_METRICS && !call->route->for_metrics)
+		call->route = NULL;
+}
+
+static enum step_result check_body(struct admin_connection *c)
+{
+	const struct admin_route *route = c->call.route;
+
+	if (c->rq.framing == FRAMING_NONE)
+		c->rq.length = 0;
+	if (c->rq.framing == FRAMING_CHUNKED)
+		return refuse(c, 411, "a body needs a Content-Length");
+	if (c->rq.length > 0 && route->body_bytes_max == 0)
+		return refuse(c, 400, "takes no body");
+	if (c->rq.length > route->body_bytes_max)
+		return refuse(c, 413, "the body is too large: at most 4 MiB");
+	return begin_body(c);
 }
 
 static enum step_result head_done(struct admin_connection *c)
 {
-	const char *mark;
 	struct admin_call *call = &c->call;
+	struct admin_refusal r;
 
 	begin_call(c);
 	c->keep_alive = c->rq.keep_alive;
 	call->method = c->rq.method;
-	mark = memchr(c->rq.path.p, '?', c->rq.path.n);
-	call->path = view_of(c->rq.path.p, mark != NULL ? (size_t)(mark - c->rq.path.p) : c->rq.path.n);
-	if (mark != NULL)
-		call->query = view_skip(c->rq.path, call->path.n + 1);
-	if (c->rq.framing == FRAMING_CHUNKED)
-		return refuse(c, 411, "a body needs a Content-Length");
-	if (c->rq.framing == FRAMING_LENGTH && c->rq.length > ADMIN_BODY_MAX)
-		return refuse(c, 413, "a body has at most 1 MiB");
-	if (c->rq.framing == FRAMING_NONE)
-		c->rq.length = 0;
-	c->body = arena_alloc(&call->arena, c->rq.length + 1);
-	if (c->body == NULL)
-		return refuse(c, 503, "no memory");
-	begin_body(c);
-	return machine_goto(&c->m, STEP_BODY);
+	take_path(c);
+	r = admin_access_host(call->conf, &c->rq);
+	if (r.status != 0)
+		return refuse_access(c, r);
+	if (call->route == NULL)
+		return refuse(c, 404, "no such path");
+	if (!admin_route_takes(call->route, call->method))
+		return refuse(c, 405, "this path takes another method");
+	if (c->peer.door == ADMIN_DOOR_TCP)
+		call->token = admin_access_token(call->conf, &c->rq);
+	r = admin_access_check(c->peer.door, call->token, call->route->need);
+	if (r.status != 0)
+		return refuse_access(c, r);
+	if (!admin_query_known(call)) {
+		c->keep_alive = c->keep_alive && c->rq.framing == FRAMING_NONE;
+		return answer(c);
+	}
+	return check_body(c);
 }
 
 static enum step_result head_bad(struct admin_connection *c)
 {
 	begin_call(c);
+	c->keep_alive = false;
 	c->scan.head_bytes = (uint32_t)c->filled;
 	return refuse(c, http_fault_status(c->scan.fault), http_fault_text(c->scan.fault));
 }
@@ -245,7 +324,9 @@ static enum step_result step_body(struct machine *m)
 	if (m->broken || m->timed_out)
 		return STEP_DONE;
 	while (c->body_filled < c->rq.length) {
-		int r = receive(c, c->body + c->body_filled, c->rq.length - c->body_filled,
+		if (!reserve(c))
+			return STEP_DONE;
+		int r = receive(c, c->body + c->body_filled, c->body_capacity - c->body_filled,
 				&c->body_filled);
 
 		if (r == -EAGAIN)
@@ -254,7 +335,7 @@ static enum step_result step_body(struct machine *m)
 			return STEP_DONE;
 	}
 	c->call.body = view_of(c->body, c->body_filled);
-	c->run = admin_route(c->call.method, c->call.path, &c->call.allow);
+	c->runs = true;
 	machine_no_deadline(m);
 	return machine_goto(m, STEP_CALL);
 }
@@ -265,7 +346,12 @@ static enum step_result step_call(struct machine *m)
 
 	if (m->broken)
 		return STEP_DONE;
-	return c->run(&c->call) == ADMIN_WAIT ? STEP_PARK : answer(c);
+	if (c->call.route->fn(&c->call) == ADMIN_WAIT)
+		return STEP_PARK;
+	c->runs = false;
+	if (c->call.route->changes)
+		admin_audit_change(&c->call);
+	return answer(c);
 }
 
 /* --- writing ----------------------------------------------------------------------------------- */
@@ -314,11 +400,12 @@ static void connection_end(struct machine *m)
 	close(c->fd);
 	list_remove(&c->link);
 	c->admin->connection_count--;
+	c->admin->remote_count -= c->peer.door != ADMIN_DOOR_LOCAL;
 	c->magic = 0;
 	free(c);
 }
 
-void admin_connection_open(struct admin *a, int fd)
+void admin_connection_open(struct admin *a, int fd, const struct admin_peer *peer)
 {
 	struct admin_connection *c = calloc(1, sizeof(*c));
 
@@ -331,8 +418,10 @@ void admin_connection_open(struct admin *a, int fd)
 	c->magic = ADMIN_CONNECTION_MAGIC;
 	c->fd = fd;
 	c->admin = a;
+	c->peer = *peer;
 	list_append(&a->connections, &c->link);
 	a->connection_count++;
+	a->remote_count += peer->door != ADMIN_DOOR_LOCAL;
 	machine_deadline(&c->m, HEAD_MS);
 	machine_wake(&c->m);
 }

@@ -197,6 +197,7 @@ static int child_run(struct master *m, const struct child *c, int ipc_fd)
 		.peers = n->peers,
 		.listen_fds = n->sockets.workers[c->slot],
 		.admin_fds = n->sockets.admin,
+		.metrics_fds = n->sockets.metrics,
 		.conf_fd = n->conf.fd,
 		.generation = n->conf.conf->generation,
 		.access_fd = n->logs.access_fd,

@@ -29,7 +29,7 @@ void listen_init(struct listen_sockets *s)
 			s->workers[w][l] = -1;
 	}
 	for (unsigned i = 0; i < LISTEN_ADMIN_MAX; i++)
-		s->admin[i] = -1;
+		s->admin[i] = s->metrics[i] = -1;
 }
 
 static int fail(struct conf_faults *faults, const char *kind, size_t index,
@@ -75,14 +75,14 @@ int listen_open_traffic(struct listen_sockets *s, const struct conf *c, struct c
 	return 0;
 }
 
-/* The mode is the lock, so the file is closed to others from the moment it is there. */
+/* A Unix socket's mode is the lock, so the file is closed to others from the moment it is there. */
 static int bind_admin(const struct sock_addr *a, const struct conf *c, const struct privileges *p)
 {
 	mode_t before = umask(0177);
 	int fd = sock_listen(a, BACKLOG, false);
 
 	umask(before);
-	if (fd < 0)
+	if (fd < 0 || a->any.sa_family != AF_UNIX)
 		return fd;
 	if ((p->drop && chown(a->local.sun_path, p->uid, p->gid) != 0) ||
 	    chmod(a->local.sun_path, c->admin_socket_mode) != 0) {
@@ -94,20 +94,30 @@ static int bind_admin(const struct sock_addr *a, const struct conf *c, const str
 	return fd;
 }
 
-int listen_open_admin(struct listen_sockets *s, const struct conf *c, const struct privileges *p,
-		      struct conf_faults *faults)
+static int bind_list(int fds[LISTEN_ADMIN_MAX], const struct conf_list *list, const char *pointer,
+		     const struct conf *c, const struct privileges *p, struct conf_faults *faults)
 {
-	for (size_t i = 0; i < c->admin_listen.count; i++) {
+	for (size_t i = 0; i < list->count; i++) {
 		struct sock_addr a;
-		int fd = sock_addr_parse(c->admin_listen.at[i], &a);
+		int fd = sock_addr_parse(list->at[i], &a);
 
 		if (fd == 0)
 			fd = i < LISTEN_ADMIN_MAX ? bind_admin(&a, c, p) : -E2BIG;
 		if (fd < 0)
-			return fail(faults, "/admin/listen", i, &a, fd);
-		s->admin[i] = fd;
+			return fail(faults, pointer, i, &a, fd);
+		fds[i] = fd;
 	}
 	return 0;
+}
+
+int listen_open_admin(struct listen_sockets *s, const struct conf *c, const struct privileges *p,
+		      struct conf_faults *faults)
+{
+	int r = bind_list(s->admin, &c->admin_listen, "/admin/listen", c, p, faults);
+
+	if (r != 0)
+		return r;
+	return bind_list(s->metrics, &c->metrics_listen, "/admin/metrics_listen", c, p, faults);
 }
 
 void listen_close_traffic(struct listen_sockets *s, int keep)
@@ -120,17 +130,24 @@ void listen_close_traffic(struct listen_sockets *s, int keep)
 
 void listen_close_admin(struct listen_sockets *s)
 {
-	for (unsigned i = 0; i < LISTEN_ADMIN_MAX; i++)
+	for (unsigned i = 0; i < LISTEN_ADMIN_MAX; i++) {
 		close_fd(&s->admin[i]);
+		close_fd(&s->metrics[i]);
+	}
+}
+
+static void remove_list(const int fds[LISTEN_ADMIN_MAX], const struct conf_list *list)
+{
+	for (size_t i = 0; i < LISTEN_ADMIN_MAX && i < list->count; i++) {
+		struct sock_addr a;
+
+		if (fds[i] >= 0 && sock_addr_parse(list->at[i], &a) == 0 && a.any.sa_family == AF_UNIX)
+			(void)unlink(a.local.sun_path);
+	}
 }
 
 void listen_remove_admin(const struct listen_sockets *s, const struct conf *c)
 {
-	for (size_t i = 0; i < LISTEN_ADMIN_MAX && i < c->admin_listen.count; i++) {
-		struct sock_addr a;
-
-		if (s->admin[i] >= 0 && sock_addr_parse(c->admin_listen.at[i], &a) == 0 &&
-		    a.any.sa_family == AF_UNIX)
-			(void)unlink(a.local.sun_path);
-	}
+	remove_list(s->admin, &c->admin_listen);
+	remove_list(s->metrics, &c->metrics_listen);
 }

@@ -12,7 +12,7 @@ enum { LISTEN_ADMIN_MAX = 8 };
 
 struct listen_sockets {
 	int workers[CONF_WORKERS_MAX][CONF_LISTENERS_MAX]; /* -1: none */
-	int admin[LISTEN_ADMIN_MAX];
+	int admin[LISTEN_ADMIN_MAX], metrics[LISTEN_ADMIN_MAX];
 };
 
 void listen_init(struct listen_sockets *s);

@@ -46,8 +46,9 @@ struct process {
 	struct stats *stats;
 	struct peers *peers;
 	int *listen_fds; /* a worker's own SO_REUSEPORT sockets, in the order of conf->listeners */
-	int *admin_fds;	 /* the keeper's, in the order of conf->admin_listen */
-	int conf_fd;	 /* sealed memfd: the committed snapshot's text */
+	int *admin_fds; /* the keeper's, in the order of conf->admin_listen, and of conf->metrics_listen; */
+	int *metrics_fds; /* both end with -1 or after LISTEN_ADMIN_MAX (edge/listen.h) */
+	int conf_fd;	  /* sealed memfd: the committed snapshot's text */
 	uint32_t generation;
 	int access_fd, error_fd; /* -1: none */
 };

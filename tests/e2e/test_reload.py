@@ -137,7 +137,7 @@ def test_a_child_that_does_not_answer_is_replaced(origin, make_node):
     pid = node.pids("worker")[0]
     node.may_crash = True
     os.kill(pid, signal.SIGSTOP)
-    node.reload({"sites": two_sites(node)}, timeout=15)
+    node.reload({"sites": two_sites(node)})
     assert node.log("child_unresponsive")[0]["pid"] == str(pid)
     node.wait_replaced("worker", pid)
     for _ in range(8):

@@ -153,7 +153,7 @@ def test_too_large_an_upload_is_refused(origin, make_node):
 
 
 def test_an_idle_connection_closes_silently_and_a_slow_head_gets_408(origin, make_node):
-    node = make_node(origin, conf={"limits": {"idle_timeout": "300ms", "header_timeout": "300ms"}})
+    node = make_node(origin, conf={"limits": {"idle_timeout": "1500ms", "header_timeout": "1500ms"}})
     origin.page("/a", b"hello", FRESH)
     with node.connect() as c:
         c.send(GET + b"\r\n")

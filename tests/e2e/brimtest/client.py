@@ -4,6 +4,8 @@ import json
 import socket
 import struct
 
+from .wait import PATIENCE
+
 
 class Response:
     def __init__(self, version, status, reason, headers):
@@ -45,8 +47,9 @@ class Response:
 class Connection:
     """A connection to HOST:PORT, (host, port) or unix:PATH."""
 
-    def __init__(self, address, timeout=15):
+    def __init__(self, address, timeout=30):
         self.name = address
+        timeout *= PATIENCE
         if isinstance(address, str) and address.startswith("unix:"):
             self.sock = socket.socket(socket.AF_UNIX)
             self.sock.settimeout(timeout)
@@ -192,12 +195,12 @@ class Connection:
     def until_closed(self, timeout=None):
         """All that comes until the peer closes; raises ConnectionResetError where it resets."""
         if timeout is not None:
-            self.sock.settimeout(timeout)
+            self.sock.settimeout(timeout * PATIENCE)
         while self._fill():
             pass
         return self._take(len(self.buffer))
 
-    def closed(self, timeout=10):
+    def closed(self, timeout=30):
         """Does the peer close (or reset) within the time, without a byte more?"""
         try:
             return self.until_closed(timeout) == b""
@@ -229,14 +232,14 @@ class SlowConnection(Connection):
         self.sock = socket.socket()
         self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 536)
-        self.sock.settimeout(timeout)
+        self.sock.settimeout(timeout * PATIENCE)
         self.sock.connect((host, int(port)))
         self.buffer = bytearray()
         self.ended = False
         self.closing = False
 
 
-def fetch(address, target="/", method="GET", headers=None, body=None, host="a.test", timeout=15, into=None):
+def fetch(address, target="/", method="GET", headers=None, body=None, host="a.test", timeout=30, into=None):
     """One request on a connection of its own."""
     pairs = list(headers.items() if isinstance(headers, dict) else headers or [])
     if not any(k.lower() == "connection" for k, _ in pairs):

@@ -6,7 +6,7 @@ import re
 from .wait import wait_until
 
 
-def until_hit(node, target, body=None, timeout=10, **kw):
+def until_hit(node, target, body=None, timeout=30, **kw):
     """GETs until one is a hit, which it returns (a commit comes a moment after the last byte). All must be right."""
     def hit():
         r = node.get(target, **kw)
@@ -96,7 +96,7 @@ class Leaks:
                     return f"process {pid}: {now[kind]} of kind {kind}, {before[kind]} before; {links(pid)}"
         return None
 
-    def after(self, origin=None, timeout=15):
+    def after(self, origin=None, timeout=30):
         """origin: is stopped, so that no kept connection to it is counted."""
         if origin is not None:
             origin.stop()

@@ -15,7 +15,7 @@ import tempfile
 import time
 
 from .client import Connection, fetch
-from .wait import wait_until
+from .wait import PATIENCE, wait_until
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 USER = "nobody"
@@ -124,7 +124,7 @@ class Node:
             return [*self.wrapper, self.brim, "-c", self.config_path]
         return [*self.wrapper, self.brim, *self.args, "--listen", self.address, "--store", self.store]
 
-    def start(self, ready=True, timeout=20):
+    def start(self, ready=True, timeout=30):
         """Starts it and waits until it is ready for traffic."""
         for _ in range(4):
             self.write_conf()
@@ -156,7 +156,7 @@ class Node:
                 self.command(), cwd=self.directory, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=out,
                 start_new_session=True)
 
-    def wait_ready(self, timeout=20):
+    def wait_ready(self, timeout=30):
         def ready():
             if self.process.poll() is not None:
                 raise StartFailed(f"brim ended with {self.process.returncode} at start:\n{self.stderr()[-4000:]}")
@@ -166,15 +166,15 @@ class Node:
                 return False
         wait_until(ready, "the node to be ready", timeout)
 
-    def stop(self, sig=signal.SIGINT, code=0, timeout=20):
+    def stop(self, sig=signal.SIGINT, code=0, timeout=30):
         """Signals the master and waits for its end."""
         if self.process.poll() is None:
             self.process.send_signal(sig)
         self.wait_end(code, timeout)
 
-    def wait_end(self, code=0, timeout=20):
+    def wait_end(self, code=0, timeout=30):
         try:
-            got = self.process.wait(timeout)
+            got = self.process.wait(timeout * PATIENCE)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"brim did not end within {timeout} s; left: {self.leftovers()}") from None
         assert code is None or got == code, f"brim ended with {got}, not {code}"
@@ -191,7 +191,7 @@ class Node:
             os.kill(pid, signal.SIGSTOP)
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
-        self.process.wait(10)
+        self.process.wait(30 * PATIENCE)
         wait_until(lambda: not self.leftovers(), "all processes to end")
 
     def leftovers(self):
@@ -223,7 +223,7 @@ class Node:
             for pid in self.leftovers():
                 os.kill(pid, signal.SIGKILL)
             if self.process is not None:
-                self.process.wait(10)
+                self.process.wait(30 * PATIENCE)
             self.last_words = self.stderr()  # for the report of a test that fails in its teardown
             if not os.environ.get("BRIM_KEEP"):
                 shutil.rmtree(self.directory, ignore_errors=True)
@@ -246,7 +246,7 @@ class Node:
             json.dump(self.conf, f, indent=1)
         os.rename(self.config_path + ".new", self.config_path)
 
-    def reload(self, change=None, site=None, ok=True, timeout=15):
+    def reload(self, change=None, site=None, ok=True, timeout=30):
         """Merges the changes into the file, sends HUP and waits for the outcome, which it returns."""
         if site:
             self.conf["sites"][0] = merged(self.conf["sites"][0], site)
@@ -259,7 +259,7 @@ class Node:
 
     # --- traffic
 
-    def connect(self, timeout=15):
+    def connect(self, timeout=30):
         return Connection(self.address, timeout)
 
     def get(self, target="/", headers=None, **kw):
@@ -270,7 +270,7 @@ class Node:
 
     # --- administration
 
-    def admin(self, method, path, body=None, timeout=15):
+    def admin(self, method, path, body=None, timeout=30):
         headers = {"Content-Type": "application/json"} if body is not None else {}
         data = json.dumps(body).encode() if body is not None else None
         return fetch(self.admin_address, path, method, headers, data, host="localhost", timeout=timeout)
@@ -306,7 +306,7 @@ class Node:
 
     def brimctl(self, *args, timeout=30):
         return subprocess.run([binary("BRIMCTL_BIN", "build/brimctl"), "-s", self.admin_address, *args],
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=timeout)
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=timeout * PATIENCE)
 
     def pids(self, role):
         """Pids by role, in the order of slots: master, worker, keeper."""
@@ -319,7 +319,7 @@ class Node:
         os.kill(pid, sig)
         return pid
 
-    def wait_replaced(self, role, pid, timeout=5):
+    def wait_replaced(self, role, pid, timeout=30):
         """Waits until a killed child has a successor."""
         def replaced():
             try:
@@ -352,10 +352,10 @@ class Node:
                 out.append(entry)
         return out
 
-    def wait_log(self, event, after=0, timeout=10):
+    def wait_log(self, event, after=0, timeout=30):
         return wait_until(lambda: self.log(event, after), f"log event {event}", timeout)[-1]
 
-    def access_log(self, n=0, timeout=5):
+    def access_log(self, n=0, timeout=30):
         """The access log's lines as objects, once there are at least n."""
         def lines():
             try:

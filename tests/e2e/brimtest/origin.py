@@ -20,6 +20,8 @@ import threading
 import time
 import traceback
 
+from .wait import PATIENCE
+
 
 class Gate:
     """Closed until opened; whoever waits in vain fails."""
@@ -34,7 +36,7 @@ class Gate:
         self._event.clear()
 
     def wait(self, timeout=30):
-        if not self._event.wait(timeout):
+        if not self._event.wait(timeout * PATIENCE):
             raise AssertionError(f"the gate was not opened within {timeout} s")
 
 
@@ -107,7 +109,7 @@ class Exchange:
 
     def peer_closed(self, timeout=30):
         """Waits for the node to close or reset this connection."""
-        self.sock.settimeout(timeout)
+        self.sock.settimeout(timeout * PATIENCE)
         try:
             return self.sock.recv(1) == b""
         except ConnectionError:
@@ -225,14 +227,14 @@ class Origin:
         def seen():
             return [r for r in self.requests if target is None or r.target == target]
         with self._changed:
-            if not self._changed.wait_for(lambda: len(seen()) >= n, timeout):
+            if not self._changed.wait_for(lambda: len(seen()) >= n, timeout * PATIENCE):
                 raise AssertionError(f"the origin saw {len(seen())} of {n} requests for {target or 'anything'}")
             return seen()[n - 1]
 
     def wait_idle(self, open_connections=0, timeout=30):
         """Waits until at most so many connections are open."""
         with self._changed:
-            if not self._changed.wait_for(lambda: len(self.open_sockets) <= open_connections, timeout):
+            if not self._changed.wait_for(lambda: len(self.open_sockets) <= open_connections, timeout * PATIENCE):
                 raise AssertionError(f"{len(self.open_sockets)} connections to the origin are still open")
 
     # --- life

@@ -270,7 +270,7 @@ static void a_full_disk_makes_the_store_smaller(void **state)
 		KIT_WAIT(&k, atomic_load(&k.w.store->segments[1 % SHARED_SEGMENTS].state) ==
 				     SEGMENT_SEALED);
 		break_disk(FAULT_WRITES, cases[i].where, ENOSPC);
-		for (int64_t end = clock_mono().ms + 20000; failures() == 0; kit_turn(&k)) {
+		for (int64_t end = clock_mono().ms + 60000; failures() == 0; kit_turn(&k)) {
 			assert_true(clock_mono().ms < end);
 			(void)kit_fill(&k, 100, 1, cases[i].bytes);
 		}

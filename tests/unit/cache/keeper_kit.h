@@ -114,7 +114,7 @@ static inline void kit_turn(struct kit *k)
 }
 
 #define KIT_WAIT(k, condition)                                                      \
-	for (int64_t wait_end = clock_mono().ms + 20000; !(condition); kit_turn(k)) \
+	for (int64_t wait_end = clock_mono().ms + 60000; !(condition); kit_turn(k)) \
 		if (clock_mono().ms > wait_end)                                     \
 	fail_msg("waited for %s", #condition)
 

@@ -92,7 +92,7 @@ static void deadly_index_is_rebuilt(void **state)
 	assert_int_equal(fstatat(k.dir.fd, FORMAT_INDEX_PATH, &st, 0), 0);
 	overwrite(&k, FORMAT_INDEX_PATH, 2 * 4096, (size_t)st.st_size - 2 * 4096);
 	kit_start_node(&k);
-	for (int64_t end = clock_mono().ms + 20000; !kit_is(&k, STORE_OPEN); kit_turn(&k)) {
+	for (int64_t end = clock_mono().ms + 60000; !kit_is(&k, STORE_OPEN); kit_turn(&k)) {
 		assert_true(clock_mono().ms < end);
 		if (waitpid(k.keeper_pid, &status, WNOHANG) == k.keeper_pid)
 			kit_start_keeper(&k);
@@ -115,7 +115,7 @@ static void vanishing_index_is_rebuilt(void **state)
 	close(fd);
 	/* Before any lookup, so that the keeper meets it first. */
 	assert_int_equal(kit_fill(&k, OBJECTS, 1, size_of(OBJECTS)), 0);
-	for (int64_t end = clock_mono().ms + 20000;
+	for (int64_t end = clock_mono().ms + 60000;
 	     atomic_load(&k.w.store->index_generation) < 2 || !kit_is(&k, STORE_OPEN); kit_turn(&k)) {
 		assert_true(clock_mono().ms < end);
 		if (waitpid(k.keeper_pid, &status, WNOHANG) == k.keeper_pid)
@@ -207,7 +207,7 @@ static void wait_for_sync(struct kit *k)
 	bool synced = false;
 
 	assert_int_equal(store_load(k->dir.fd, &sb), 0);
-	for (int64_t end = clock_mono().ms + 20000; !synced; kit_turn(k)) {
+	for (int64_t end = clock_mono().ms + 60000; !synced; kit_turn(k)) {
 		assert_true(clock_mono().ms < end);
 		synced = true;
 		for (uint32_t id = 1; id < 20; id++) {

@@ -55,13 +55,13 @@ static inline void world_woken(struct ready *r)
 static inline void world_alarm(struct timer *t)
 {
 	(void)t;
-	fail_msg("nothing happened for ten seconds");
+	fail_msg("nothing happened for a minute");
 }
 
 /* Runs the loop until «wake» was posted (once more than «before»). */
 static inline void world_wait(struct world *w, unsigned before)
 {
-	timer_set(&w->alarm, 10000);
+	timer_set(&w->alarm, 60000);
 	while (w->woken == before)
 		loop_run(w->loop);
 	timer_clear(&w->alarm);

@@ -878,7 +878,7 @@ int main(void)
 		cmocka_unit_test(freed_halfway_closes),
 	};
 
-	alarm(60); /* a script and a fetch that wait for each other */
+	alarm(100); /* a script and a fetch that wait for each other */
 	fill_large();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -457,6 +457,6 @@ int main(void)
 		cmocka_unit_test(workers_share_what_there_is),
 	};
 
-	alarm(60); /* a script and a fetch that wait for each other */
+	alarm(100); /* a script and a fetch that wait for each other */
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

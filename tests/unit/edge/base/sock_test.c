@@ -114,7 +114,7 @@ static int dial_and_wait(const struct sock_addr *a)
 	if (fd < 0)
 		return fd;
 	struct pollfd p = { .fd = fd, .events = POLLOUT };
-	assert_int_equal(poll(&p, 1, 5000), 1);
+	assert_int_equal(poll(&p, 1, 30000), 1);
 	int result = sock_dial_result(fd);
 	close(fd);
 	return result;

@@ -7,8 +7,11 @@ import pytest
 
 from brimtest import Certs, Clock, Node, Origin
 from brimtest.node import binary
+from brimtest.wait import PATIENCE
 
 PLAIN_MARKS = ("perf", "strace", "soak")
+KTLS = bool(os.environ.get("BRIM_KTLS"))  # said by who runs us on a kernel that has it (make vm)
+collect_ignore = [] if KTLS else ["test_ktls.py"]
 
 
 def pytest_collection_modifyitems(items):
@@ -21,7 +24,7 @@ def pytest_collection_modifyitems(items):
 def pytest_runtest_call(item):
     """A test that hangs fails by itself, so that its fixtures still end their processes."""
     mark = item.get_closest_marker("limit")
-    seconds = mark.args[0] if mark else 60
+    seconds = int((mark.args[0] if mark else 100) * PATIENCE)
 
     def late(signum, frame):
         raise AssertionError(f"the test took over {seconds} s")

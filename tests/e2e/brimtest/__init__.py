@@ -2,6 +2,7 @@
 
     Origin   answers as a test says, byte for byte if need be, and remembers what it was asked
     Client   raw HTTP/1.1 over a socket: what was sent and received is exactly what the test says
+    TlsConnection  the same over TLS, with what the handshake agreed upon
     Node     one running brim in a directory of its own, and everything one may ask of it
     Clock    wall time for node and origin, moved by the test
     Certs    a certificate authority, by the openssl program
@@ -18,10 +19,11 @@ from .clock import Clock
 from .feed import FRAMINGS, FRESH, Feed, feed
 from .node import Node
 from .origin import Gate, Origin
+from .tls import TlsConnection
 from .wait import wait_until
 
 __all__ = ["FRAMINGS", "FRESH", "Certs", "Clock", "Connection", "Feed", "Gate", "Node", "Origin", "Response", "SlowConnection",
-           "feed", "fetch", "pattern", "wait_until"]
+           "TlsConnection", "feed", "fetch", "pattern", "wait_until"]
 
 _BLOCK = None
 

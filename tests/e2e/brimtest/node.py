@@ -15,6 +15,7 @@ import tempfile
 import time
 
 from .client import Connection, fetch
+from .tls import TlsConnection
 from .wait import PATIENCE, wait_until
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
@@ -62,10 +63,12 @@ class StartFailed(AssertionError):
 class Node:
     """origin: an Origin or a URL. site, origin_conf and conf are merged over the configuration that
     default_conf makes (site over its only site, origin_conf over its only origin, conf over all).
+    tls: a Pair (see Certs), the site's: there is a second listener then, on tls_address, with these protocols.
     args: start with these arguments instead of -c (a --listen of a free port is added)."""
 
     def __init__(self, brim, origin=None, site=None, origin_conf=None, conf=None, workers=2, size="256MiB",
-                 name="brim", args=None, clock=None, env=None, wrapper=()):
+                 name="brim", args=None, clock=None, env=None, wrapper=(), tls=None,
+                 protocols=("h2", "http/1.1")):
         self.brim, self.clock, self.args, self.wrapper = brim, clock, args, list(wrapper)
         self.env = env or {}
         self.directory = tempfile.mkdtemp(prefix="brim-test-", dir=os.environ.get("TMPDIR") or "/var/tmp")
@@ -84,6 +87,10 @@ class Node:
         self.port = free_port()
         url = getattr(origin, "url", origin)
         self.conf = self.default_conf(name, url, workers, size)
+        self.tls_port = free_port() if tls else None
+        if tls:
+            self.conf["listeners"].append({"address": self.tls_address, "tls": True, "protocols": list(protocols)})
+            self.conf["sites"][0]["tls"] = tls.conf
         if site:
             self.conf["sites"][0] = merged(self.conf["sites"][0], site)
         if origin_conf:
@@ -116,6 +123,10 @@ class Node:
         return f"127.0.0.1:{self.port}"
 
     @property
+    def tls_address(self):
+        return f"127.0.0.1:{self.tls_port}"
+
+    @property
     def url(self):
         return f"http://{self.address}"
 
@@ -142,8 +153,12 @@ class Node:
         raise AssertionError("no free port")
 
     def _other_port(self):
-        old, self.port = self.port, free_port()
-        text = json.dumps(self.conf).replace(f"127.0.0.1:{old}", f"127.0.0.1:{self.port}")
+        text = json.dumps(self.conf)
+        for name in ("port", "tls_port"):
+            old = getattr(self, name)
+            if old is not None:
+                setattr(self, name, free_port())
+                text = text.replace(f'"127.0.0.1:{old}"', f'"127.0.0.1:{getattr(self, name)}"')
         self.conf = json.loads(text)
 
     def spawn(self):
@@ -261,6 +276,10 @@ class Node:
 
     def connect(self, timeout=30):
         return Connection(self.address, timeout)
+
+    def connect_tls(self, ca=None, **kw):
+        """A connection to tls_address (see TlsConnection)."""
+        return TlsConnection(self.tls_address, ca, **kw)
 
     def get(self, target="/", headers=None, **kw):
         return fetch(self.address, target, headers=headers, **kw)

@@ -156,19 +156,37 @@ enum cache_scope_kind {
 	CACHE_SCOPE_TAG,
 	CACHE_SCOPE_HOST,
 	CACHE_SCOPE_SITE,
-	CACHE_SCOPE_ALL
+	CACHE_SCOPE_ALL,
+	CACHE_SCOPE_TAG_ANYWHERE, /* a tag, of whatever site */
 };
+enum { CACHE_PREFIX_MAX = 4095 };
 struct cache_scope {
 	uint64_t hash;
 	uint64_t site_hash; /* whose objects it can name: spares other sites' hits a probe; 0: any */
 	uint8_t kind;	    /* enum cache_scope_kind */
+	uint16_t bytes;	    /* PREFIX: of its path, 1 … CACHE_PREFIX_MAX */
 };
 struct cache_scope cache_scope_url(const uint8_t primary[16]);
+/* host empty: of what is stored without its host (META_ANY_HOST). */
 struct cache_scope cache_scope_host(uint64_t site_hash, struct view host);
+/* authority: as in the URL; empty: as above. path: what normalised paths with query begin with, 1 … CACHE_PREFIX_MAX bytes. */
+struct cache_scope cache_scope_prefix(uint64_t site_hash, struct view authority, struct view path);
+/* site_hash 0: of all sites. */
+struct cache_scope cache_scope_tag(uint64_t site_hash, struct view tag);
 /* A cache group (RFC 9875) of an origin ("http://host:port"): kept and probed like a tag, in a name space of its own. */
 struct cache_scope cache_scope_group(uint64_t site_hash, struct view origin, struct view group);
 struct cache_scope cache_scope_site(uint64_t site_hash);
 struct cache_scope cache_scope_all(void);
+
+/* What a purge can name something by. Views are borrowed. */
+struct cache_names {
+	const uint8_t *primary;
+	uint64_t site_hash, host_hash;
+	struct view url;      /* with its scheme */
+	bool any_host;	      /* stored without its host: serves all of the site's */
+	const uint64_t *tags; /* hashes of TAG scopes */
+	uint16_t tag_count;
+};
 
 /* From a worker (PURGE): asks the keeper by a mailbox in shared memory. 0: answered, *out_sequence; -EINPROGRESS: wake
  * follows; -EAGAIN: keeper away or mailboxes full (503); -EIO: journal can't be written (500). ask: zeroed at first, same later. */
@@ -194,7 +212,8 @@ enum cache_claimed {
 	CACHE_CLAIM_COMMIT, /* as WAIT, for a moment: it is whole and on its way into the index */
 	CACHE_CLAIM_PASS,   /* no room, or the stripe's mutex is busy: fetch without storing */
 };
-/* birth: the purge clock now. A claim in progress whose birth is older than a purge that names it is superseded first. */
+/* birth: the purge clock now. A claim in progress whose birth is older than a purge that names it (by all but tags, which
+ * nobody knows yet) is superseded first. */
 struct cache_wait { /* a place among those who wait; zero it; cancel before letting go of it */
 	struct list link;
 	struct ready *wake;
@@ -202,9 +221,8 @@ struct cache_wait { /* a place among those who wait; zero it; cancel before lett
 	uint32_t generation;
 };
 enum cache_claimed cache_claim_take(struct cache *c, const struct cache_key *key,
-				    struct cache_scope site, struct cache_scope host,
-				    struct cache_wait *wait, struct ready *wake,
-				    struct cache_claim **out);
+				    const struct cache_names *names, struct cache_wait *wait,
+				    struct ready *wake, struct cache_claim **out);
 void cache_wait_cancel(struct cache *c, struct cache_wait *wait);
 /* When the request is sent to the origin: its birth (retries keep the first). */
 uint64_t cache_claim_birth(const struct cache_claim *cl);

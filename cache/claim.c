@@ -113,7 +113,7 @@ static uint64_t take_waiting(struct shared_claim *at)
 
 struct wanted {
 	const struct cache_key *key;
-	struct cache_scope scopes[4];
+	const struct cache_names *names;
 	unsigned stripe;
 };
 
@@ -122,14 +122,13 @@ static void wait_for(struct cache *c, uint32_t slot, struct cache_wait *wait, st
 static struct cache_claim *take_slot(struct cache *c, const struct wanted *w);
 
 enum cache_claimed cache_claim_take(struct cache *c, const struct cache_key *key,
-				    struct cache_scope site, struct cache_scope host,
-				    struct cache_wait *wait, struct ready *wake,
-				    struct cache_claim **out)
+				    const struct cache_names *names, struct cache_wait *wait,
+				    struct ready *wake, struct cache_claim **out)
 {
 	struct cache_shared *s = c->shared;
 	struct wanted w = {
 		.key = key,
-		.scopes = { cache_scope_url(key->primary), host, site, cache_scope_all() },
+		.names = names,
 		.stripe = stripe_of(s, key->primary),
 	};
 	struct shared_claim *pending;
@@ -158,8 +157,7 @@ static bool supersede(struct cache_shared *s, struct shared_claim *at, const str
 {
 	uint64_t birth = atomic_load_explicit(&at->birth, memory_order_relaxed);
 
-	if (!purge_clock_hit(s, w->scopes, ARRAY_LEN(w->scopes), false, birth) &&
-	    !purge_clock_hit(s, w->scopes, ARRAY_LEN(w->scopes), true, birth))
+	if (purge_clock_names(s, w->names, birth, NULL) == CACHE_NOT_PURGED)
 		return false;
 	atomic_store_explicit(&at->superseded, 1, memory_order_release);
 	return true;

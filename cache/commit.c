@@ -81,22 +81,9 @@ static bool entry_is(const struct format_object *o, const struct claim_view *v)
 static bool is_purged(struct cache_shared *s, const struct format_object *o,
 		      const struct format_texts *t)
 {
-	const struct cache_scope scopes[] = {
-		cache_scope_url(o->primary),
-		{ .hash = o->host_hash, .kind = CACHE_SCOPE_HOST },
-		cache_scope_site(o->site_hash),
-		cache_scope_all(),
-	};
+	const struct cache_names names = purge_names_of(o, t);
 
-	if (purge_clock_hit(s, scopes, ARRAY_LEN(scopes), false, o->birth))
-		return true;
-	for (unsigned i = 0; i < t->tag_count; i++) {
-		struct cache_scope tag = { .hash = t->tags[i], .kind = CACHE_SCOPE_TAG };
-
-		if (purge_clock_hit(s, &tag, 1, false, o->birth))
-			return true;
-	}
-	return false;
+	return purge_clock_names(s, &names, o->birth, NULL) == CACHE_HARD_PURGED;
 }
 
 static bool is_superseded(struct cache_shared *s, const struct claim_view *v)

@@ -212,7 +212,7 @@ int format_log_decode(const void *p, size_t n, uint64_t offset, struct format_lo
 
 /* --- purge journal ---------------------------------------------------------------------------- */
 
-enum { FORMAT_JOURNAL_MAGIC = 0x4a4d5242 /* "BRMJ" */, FORMAT_JOURNAL = 1 };
+enum { FORMAT_JOURNAL_MAGIC = 0x4a4d5242 /* "BRMJ" */, FORMAT_JOURNAL = 2 };
 
 struct format_journal {
 	uint64_t checksum;
@@ -228,7 +228,8 @@ struct format_purge {
 	int64_t wall_ms;
 	uint8_t kind; /* enum cache_scope_kind */
 	uint8_t soft;
-	uint8_t reserved[6];
+	uint16_t bytes; /* of a prefix's path */
+	uint8_t reserved[4];
 };
 static_assert(sizeof(struct format_purge) == 48, "purge");
 

@@ -58,6 +58,8 @@ static int by_scope(const void *pa, const void *pb)
 		return a->kind < b->kind ? -1 : 1;
 	if (a->soft != b->soft)
 		return a->soft < b->soft ? -1 : 1;
+	if (a->bytes != b->bytes)
+		return a->bytes < b->bytes ? -1 : 1;
 	return a->sequence < b->sequence ? 1 : a->sequence > b->sequence ? -1 : 0;
 }
 
@@ -72,7 +74,7 @@ static int by_sequence(const void *pa, const void *pb)
 
 static bool same_scope(const struct format_purge *a, const struct format_purge *b)
 {
-	return a->hash == b->hash && a->kind == b->kind && a->soft == b->soft;
+	return a->hash == b->hash && a->kind == b->kind && a->soft == b->soft && a->bytes == b->bytes;
 }
 
 static struct format_purge purge_of_all(uint64_t sequence)

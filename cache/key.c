@@ -5,8 +5,7 @@
  * Each part is hashed with its length before it, so «a.example» + «/b» and «a.example/b» + «» differ, and an
  * empty host or scheme (left out of the key) equals no given one.
  */
-#include "cache/cache.h"
-
+#include "cache/purge_clock.h"
 #include "edge/base/hash.h"
 
 void cache_key_primary(const struct cache_url *u, uint8_t out_primary[16])
@@ -63,6 +62,29 @@ struct cache_scope cache_scope_group(uint64_t site_hash, struct view origin, str
 	return (struct cache_scope){ .kind = CACHE_SCOPE_TAG,
 				     .hash = hash_sha256_64(parts, ARRAY_LEN(parts)),
 				     .site_hash = site_hash };
+}
+
+struct cache_scope cache_scope_tag(uint64_t site_hash, struct view tag)
+{
+	const struct view parts[] = { VIEW("tag"), tag };
+	uint64_t hash = hash_sha256_64(parts, ARRAY_LEN(parts));
+
+	if (site_hash == 0)
+		return (struct cache_scope){ .kind = CACHE_SCOPE_TAG_ANYWHERE, .hash = hash };
+	return (struct cache_scope){ .kind = CACHE_SCOPE_TAG,
+				     .hash = purge_tag_anywhere(hash, site_hash),
+				     .site_hash = site_hash };
+}
+
+struct cache_scope cache_scope_prefix(uint64_t site_hash, struct view authority, struct view path)
+{
+	CHECK(path.n >= 1 && path.n <= CACHE_PREFIX_MAX);
+	return (struct cache_scope){
+		.kind = CACHE_SCOPE_PREFIX,
+		.hash = purge_prefix_more(purge_prefix_begin(site_hash, authority), path),
+		.site_hash = site_hash,
+		.bytes = (uint16_t)path.n,
+	};
 }
 
 struct cache_scope cache_scope_site(uint64_t site_hash)

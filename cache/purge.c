@@ -193,6 +193,7 @@ static void add_records(struct purges *p, struct ask *a)
 			.site_hash = a->scopes[i].site_hash,
 			.wall_ms = clock_wall().ms,
 			.kind = a->scopes[i].kind,
+			.bytes = a->scopes[i].bytes,
 			.soft = a->soft,
 		};
 }
@@ -266,7 +267,9 @@ static void raise_set(struct cache_shared *s, const struct journal_set *set)
 {
 	for (size_t i = 0; i < set->count; i++) {
 		const struct format_purge *p = &set->purges[i];
-		struct cache_scope scope = { .hash = p->hash, .site_hash = p->site_hash, .kind = p->kind };
+		struct cache_scope scope = {
+			.hash = p->hash, .site_hash = p->site_hash, .kind = p->kind, .bytes = p->bytes
+		};
 
 		purge_clock_raise(s, &scope, p->soft, p->sequence);
 	}

@@ -6,7 +6,9 @@
  * successor that replays again may come in any order.
  *
  * A hit's check, cheapest first: the clock has not moved since this worker last passed the object (or since its birth); the
- * site was not named since then; then the scopes themselves, 12 cells and three for each tag.
+ * site was not named since then; then the scopes themselves. A scope that nobody purged mostly shows it by its first
+ * cell, hard and soft side by side in one cache line. Prefixes are probed only where one was purged since the birth, at the
+ * lengths that were ever in use: one running hash over the path serves all of them.
  */
 #include "cache/purge_clock.h"
 
@@ -22,35 +24,17 @@ static void raise(_Atomic uint64_t *cell, uint64_t number)
 		continue;
 }
 
-struct places {
-	uint32_t at[3];
-};
+enum { PLACES = 3, PLACE_BITS = 21 };
+_Static_assert(SHARED_CELLS <= 1 << 22, "a place is the low bits of what is left of a hash");
 
-/* splitmix64's finish: every bit of the input reaches all positions. */
-static struct places places_of(const struct cache_shared *s, uint64_t hash, uint8_t kind)
+static uint64_t spread(const struct cache_shared *s, uint64_t hash, uint8_t kind)
 {
-	uint64_t h = (hash ^ s->secret[1]) + (kind + 1) * 0x9e3779b97f4a7c15;
-
-	h = (h ^ h >> 30) * 0xbf58476d1ce4e5b9;
-	h = (h ^ h >> 27) * 0x94d049bb133111eb;
-	h ^= h >> 31;
-	return (struct places){ { h % SHARED_CELLS, (h >> 21) % SHARED_CELLS, (h >> 42) % SHARED_CELLS } };
+	return purge_mix((hash ^ s->secret[1]) + (kind + 1) * 0x9e3779b97f4a7c15);
 }
 
-static uint64_t newest(const struct cache_shared *s, uint64_t hash, uint8_t kind, bool soft)
+static unsigned place(uint64_t spread_hash, unsigned i)
 {
-	const _Atomic uint64_t *cells = soft ? s->soft : s->hard;
-	struct places p = places_of(s, hash, kind);
-	uint64_t least = UINT64_MAX;
-
-	for (unsigned i = 0; i < ARRAY_LEN(p.at); i++) {
-		/* Relaxed: the acquire load of the clock came before. */
-		uint64_t n = atomic_load_explicit(&cells[p.at[i]], memory_order_relaxed);
-
-		if (n < least)
-			least = n;
-	}
-	return least;
+	return (spread_hash >> i * PLACE_BITS) % SHARED_CELLS;
 }
 
 static _Atomic uint64_t *site_cell(struct cache_shared *s, uint64_t site_hash)
@@ -60,13 +44,27 @@ static _Atomic uint64_t *site_cell(struct cache_shared *s, uint64_t site_hash)
 
 /* --- the keeper's side -------------------------------------------------------------------------- */
 
+static void raise_kind(struct cache_shared *s, const struct cache_scope *scope, uint64_t number)
+{
+	if (scope->kind == CACHE_SCOPE_TAG_ANYWHERE)
+		raise(&s->newest_anywhere, number);
+	if (scope->kind != CACHE_SCOPE_PREFIX)
+		return;
+	atomic_fetch_or_explicit(&s->prefix_lengths[scope->bytes / 64 % SHARED_PREFIX_WORDS],
+				 (uint64_t)1 << scope->bytes % 64, memory_order_relaxed);
+	raise(&s->newest_prefix, number);
+}
+
 void purge_clock_raise(struct cache_shared *s, const struct cache_scope *scope, bool soft, uint64_t number)
 {
-	_Atomic uint64_t *cells = soft ? s->soft : s->hard;
-	struct places p = places_of(s, scope->hash, scope->kind);
+	uint64_t h = spread(s, scope->hash, scope->kind);
 
-	for (unsigned i = 0; i < ARRAY_LEN(p.at); i++)
-		raise(&cells[p.at[i]], number);
+	for (unsigned i = 0; i < PLACES; i++) {
+		struct shared_cell *cell = &s->cells[place(h, i)];
+
+		raise(soft ? &cell->soft : &cell->hard, number);
+	}
+	raise_kind(s, scope, number);
 	raise(scope->site_hash != 0 ? site_cell(s, scope->site_hash) : &s->newest_purge, number);
 }
 
@@ -86,36 +84,149 @@ uint64_t purge_clock_now(const struct cache_shared *s)
 	return atomic_load_explicit(&s->purge_clock, memory_order_acquire);
 }
 
-bool purge_clock_hit(const struct cache_shared *s, const struct cache_scope *scopes, unsigned count,
-		     bool soft, uint64_t birth)
+/* --- what names what ------------------------------------------------------------------------------ */
+
+struct probe {
+	const struct cache_shared *s;
+	uint64_t birth;
+	uint64_t hard, soft; /* numbers of purges newer than the birth; 0: none found */
+};
+
+/* Relaxed: the acquire load of the clock came before. */
+static uint64_t at(const _Atomic uint64_t *cell)
 {
-	for (unsigned i = 0; i < count; i++) {
-		if (newest(s, scopes[i].hash, scopes[i].kind, soft) > birth)
+	return atomic_load_explicit(cell, memory_order_relaxed);
+}
+
+/* True: a hard purge was found, and the rest doesn't matter. */
+static bool probe(struct probe *p, uint64_t hash, uint8_t kind)
+{
+	uint64_t h = spread(p->s, hash, kind);
+	uint64_t hard = UINT64_MAX, soft = UINT64_MAX;
+
+	for (unsigned i = 0; i < PLACES; i++) {
+		const struct shared_cell *cell = &p->s->cells[place(h, i)];
+		uint64_t a = at(&cell->hard), b = at(&cell->soft);
+
+		hard = a < hard ? a : hard;
+		soft = b < soft ? b : soft;
+		if (hard <= p->birth && soft <= p->birth)
+			return false;
+	}
+	if (soft > p->birth)
+		p->soft = soft;
+	if (hard > p->birth)
+		p->hard = hard;
+	return p->hard != 0;
+}
+
+static bool probe_tags(struct probe *p, const struct cache_names *n)
+{
+	bool anywhere = at(&p->s->newest_anywhere) > p->birth;
+
+	for (unsigned i = 0; i < n->tag_count; i++) {
+		if (probe(p, n->tags[i], CACHE_SCOPE_TAG))
+			return true;
+		if (anywhere &&
+		    probe(p, purge_tag_anywhere(n->tags[i], n->site_hash), CACHE_SCOPE_TAG_ANYWHERE))
 			return true;
 	}
 	return false;
 }
 
-/* --- the worker's side --------------------------------------------------------------------------- */
-
-static bool named(const struct cache_object *o, bool soft, uint64_t birth)
+/* "http://host:port/path?query" */
+static struct view path_of(struct view url, struct view *out_authority)
 {
-	const struct cache_shared *s = o->cache->shared;
-	const struct cache_meta *m = &o->meta;
-	const struct cache_scope scopes[] = {
-		cache_scope_url(o->key.primary),
-		{ .hash = m->host_hash, .kind = CACHE_SCOPE_HOST },
-		cache_scope_site(m->site_hash),
-		cache_scope_all(),
-	};
+	const char *mark = url.n != 0 ? memmem(url.p, url.n, "://", 3) : NULL;
+	struct view rest = mark != NULL ? view_skip(url, (size_t)(mark + 3 - url.p)) : url;
+	const char *slash = rest.n != 0 ? memchr(rest.p, '/', rest.n) : NULL;
+	size_t n = slash != NULL ? (size_t)(slash - rest.p) : rest.n;
 
-	if (purge_clock_hit(s, scopes, ARRAY_LEN(scopes), soft, birth))
-		return true;
-	for (unsigned i = 0; i < m->tag_count; i++) {
-		if (newest(s, m->tags[i], CACHE_SCOPE_TAG, soft) > birth)
+	*out_authority = view_of(rest.p, n);
+	return view_skip(rest, n);
+}
+
+static bool length_in_use(const struct cache_shared *s, size_t n)
+{
+	return at(&s->prefix_lengths[n / 64]) >> n % 64 & 1;
+}
+
+static bool probe_prefixes(struct probe *p, const struct cache_names *n)
+{
+	struct view authority, path = path_of(n->url, &authority);
+	size_t longest = path.n < CACHE_PREFIX_MAX ? path.n : CACHE_PREFIX_MAX;
+	uint64_t h;
+
+	if (at(&p->s->newest_prefix) <= p->birth)
+		return false;
+	h = purge_prefix_begin(n->site_hash, n->any_host ? (struct view){ 0 } : authority);
+	for (size_t i = 0; i < longest; i++) {
+		h = purge_prefix_step(h, path.p[i]);
+		if (length_in_use(p->s, i + 1) && probe(p, h, CACHE_SCOPE_PREFIX))
 			return true;
 	}
 	return false;
+}
+
+static bool probe_all(struct probe *p, const struct cache_names *n)
+{
+	const struct cache_scope scopes[] = {
+		cache_scope_url(n->primary),
+		{ .hash = n->host_hash, .kind = CACHE_SCOPE_HOST },
+		cache_scope_site(n->site_hash),
+		cache_scope_all(),
+	};
+
+	for (unsigned i = 0; i < ARRAY_LEN(scopes); i++) {
+		if (probe(p, scopes[i].hash, scopes[i].kind))
+			return true;
+	}
+	return probe_tags(p, n) || probe_prefixes(p, n);
+}
+
+enum cache_purged purge_clock_names(const struct cache_shared *s, const struct cache_names *names,
+				    uint64_t birth, uint64_t *out_number)
+{
+	struct probe p = { .s = s, .birth = birth };
+
+	if (probe_all(&p, names)) {
+		if (out_number != NULL)
+			*out_number = p.hard;
+		return CACHE_HARD_PURGED;
+	}
+	return p.soft != 0 ? CACHE_SOFT_PURGED : CACHE_NOT_PURGED;
+}
+
+struct cache_names purge_names_of(const struct format_object *o, const struct format_texts *t)
+{
+	return (struct cache_names){
+		.primary = o->primary,
+		.site_hash = o->site_hash,
+		.host_hash = o->host_hash,
+		.url = t->url,
+		.any_host = (o->flags & META_ANY_HOST) != 0,
+		.tags = t->tags,
+		.tag_count = t->tag_count,
+	};
+}
+
+/* --- the worker's side --------------------------------------------------------------------------- */
+
+/* Since it was passed, or since its birth. */
+static enum cache_purged named(const struct cache_object *o, uint64_t since)
+{
+	const struct cache_meta *m = &o->meta;
+	const struct cache_names names = {
+		.primary = o->key.primary,
+		.site_hash = m->site_hash,
+		.host_hash = m->host_hash,
+		.url = m->url,
+		.any_host = (m->flags & META_ANY_HOST) != 0,
+		.tags = m->tags,
+		.tag_count = m->tag_count,
+	};
+
+	return purge_clock_names(o->cache->shared, &names, since, NULL);
 }
 
 enum cache_purged cache_object_purged(struct cache_object *o)
@@ -123,8 +234,7 @@ enum cache_purged cache_object_purged(struct cache_object *o)
 	struct cache *c = o->cache;
 	struct cache_shared *s = c->shared;
 	struct cache_passed *passed = &c->passed[o->record.object_id % CACHE_PASSED];
-	uint64_t birth = o->meta.birth;
-	uint64_t since = birth;
+	uint64_t since = o->meta.birth;
 	uint64_t now = purge_clock_now(s); /* before the cells: what is raised later is asked about later */
 
 	if (passed->object_id == o->record.object_id && passed->clock > since)
@@ -133,10 +243,10 @@ enum cache_purged cache_object_purged(struct cache_object *o)
 		return CACHE_NOT_PURGED;
 	if (atomic_load_explicit(&s->newest_purge, memory_order_relaxed) > since ||
 	    atomic_load_explicit(site_cell(s, o->meta.site_hash), memory_order_relaxed) > since) {
-		if (named(o, false, birth))
-			return CACHE_HARD_PURGED;
-		if (named(o, true, birth))
-			return CACHE_SOFT_PURGED;
+		enum cache_purged purged = named(o, since);
+
+		if (purged != CACHE_NOT_PURGED)
+			return purged;
 	}
 	*passed = (struct cache_passed){ .object_id = o->record.object_id, .clock = now };
 	return CACHE_NOT_PURGED;

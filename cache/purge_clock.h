@@ -14,6 +14,7 @@
 #define BRIM_CACHE_PURGE_CLOCK_H
 
 #include "cache/cache.h"
+#include "cache/format.h"
 #include "cache/shared.h"
 
 /* By the keeper: raises the scope's cells to «number» (never lowers them). Replays may come in any order. */
@@ -23,9 +24,47 @@ void purge_clock_raise(struct cache_shared *s, const struct cache_scope *scope, 
 void purge_clock_publish(struct cache_shared *s, uint64_t number);
 uint64_t purge_clock_now(const struct cache_shared *s);
 
-/* Does a purge (soft: a soft one) newer than «birth» name one of these? */
-bool purge_clock_hit(const struct cache_shared *s, const struct cache_scope *scopes, unsigned count,
-		     bool soft, uint64_t birth);
+/* Does a purge newer than «birth» name it? out_number: of a hard one that does; NULL: not wanted. */
+enum cache_purged purge_clock_names(const struct cache_shared *s, const struct cache_names *names,
+				    uint64_t birth, uint64_t *out_number);
+
+/* Of what log records and entries say; views into them. */
+struct cache_names purge_names_of(const struct format_object *o, const struct format_texts *t);
+
+/* --- hashes of scopes ---------------------------------------------------------------------------- */
+
+/* splitmix64's finish: every bit of the input reaches all of the output. */
+static inline uint64_t purge_mix(uint64_t h)
+{
+	h = (h ^ h >> 30) * 0xbf58476d1ce4e5b9;
+	h = (h ^ h >> 27) * 0x94d049bb133111eb;
+	return h ^ h >> 31;
+}
+
+/* From a site's tag to the tag of whatever site, and back: an object keeps one hash for both scopes. */
+static inline uint64_t purge_tag_anywhere(uint64_t tag, uint64_t site_hash)
+{
+	return tag ^ purge_mix(site_hash + 0x9e3779b97f4a7c15);
+}
+
+/*
+ * The running hash of prefixes: a byte at a time, since a hit asks for it at each length in use. FNV-1a; who
+ * makes two URLs collide gets his own fetched once more.
+ */
+static inline uint64_t purge_prefix_step(uint64_t h, char c)
+{
+	return (h ^ (uint8_t)c) * 0x100000001b3;
+}
+static inline uint64_t purge_prefix_more(uint64_t h, struct view text)
+{
+	for (size_t i = 0; i < text.n; i++)
+		h = purge_prefix_step(h, text.p[i]);
+	return h;
+}
+static inline uint64_t purge_prefix_begin(uint64_t site_hash, struct view authority)
+{
+	return purge_prefix_more(purge_mix(site_hash ^ 0xcbf29ce484222325), authority);
+}
 
 /* --- mailboxes (purge_ask.c) ---------------------------------------------------------------------- */
 

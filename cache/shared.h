@@ -30,7 +30,7 @@
 #include "cache/cache.h"
 
 enum {
-	SHARED_FORMAT = 1,
+	SHARED_FORMAT = 2,
 	SHARED_MAGIC = 0x5342524d,
 	SHARED_WORKERS = 64,
 	SHARED_STORES = 8,
@@ -47,6 +47,7 @@ enum {
 
 	SHARED_CELLS = 4 << 20,
 	SHARED_SITE_CELLS = 4096,
+	SHARED_PREFIX_WORDS = (CACHE_PREFIX_MAX + 1) / 64,
 	SHARED_POPULARITY = 1 << 20,
 	SHARED_PASSES = 64 << 10,
 	SHARED_MAILBOXES = 16,
@@ -263,6 +264,13 @@ struct shared_worker {
 	struct shared_mailbox mailboxes[SHARED_MAILBOXES];
 };
 
+/* --- the purge clock's cells ------------------------------------------------------------------- */
+
+/* Side by side: a hit asks for both. */
+struct shared_cell {
+	_Atomic uint64_t hard, soft;
+};
+
 /* --- the block -------------------------------------------------------------------------------- */
 
 struct cache_shared {
@@ -276,6 +284,8 @@ struct cache_shared {
 	_Atomic uint64_t next_object_id; /* the keeper sets it (epoch << 40) before a store is OPEN */
 	_Atomic uint64_t purge_clock;
 	_Atomic uint64_t newest_purge; /* of any purge that doesn't tell its site */
+	_Atomic uint64_t newest_prefix, newest_anywhere; /* of kinds that few use: spare others the probes */
+	_Atomic uint64_t prefix_lengths[SHARED_PREFIX_WORDS]; /* a bit per length of a prefix's path that was ever purged */
 
 	_Atomic int64_t keeper_beat_ms; /* monotonic; 0: no keeper */
 	_Atomic int32_t keeper_pid;
@@ -291,7 +301,7 @@ struct cache_shared {
 	struct shared_claim claims[SHARED_CLAIMS]; /* stripe n: n*64 … n*64+63 */
 
 	_Atomic uint64_t site_newest[SHARED_SITE_CELLS]; /* newest purge that names anything of a site */
-	_Atomic uint64_t hard[SHARED_CELLS], soft[SHARED_CELLS];
+	struct shared_cell cells[SHARED_CELLS];
 	_Atomic uint64_t passes[SHARED_PASSES];
 	_Atomic uint8_t popularity[SHARED_POPULARITY];
 };

@@ -12,6 +12,7 @@
 #include "edge/forward.h"
 #include "edge/http/field.h"
 #include "edge/request.h"
+#include "edge/scopes.h"
 #include "edge/shape.h"
 
 enum {
@@ -277,10 +278,15 @@ static enum step_result wait_in_background(struct request *r)
 
 static enum step_result take_claim(struct request *r)
 {
-	struct cache_scope site = cache_scope_site(r->target.site->name_hash);
-	struct cache_scope host = cache_scope_host(r->target.site->name_hash, r->target.host);
+	struct cache_names names = {
+		.primary = r->key.primary,
+		.site_hash = r->target.site->name_hash,
+		.host_hash = scopes_host_hash(&r->target, &r->cache),
+		.url = target_url(&r->target, &r->arena),
+		.any_host = !r->cache.key_host,
+	};
 
-	switch (cache_claim_take(r->w->cache, &r->key, site, host, &r->wait, &r->m.ready, &r->claim)) {
+	switch (cache_claim_take(r->w->cache, &r->key, &names, &r->wait, &r->m.ready, &r->claim)) {
 	case CACHE_CLAIM_OWNED:
 		/* Without something to validate, a HEAD's answer or a part is not stored. */
 		if (only_if_cached(r) ||

@@ -14,6 +14,7 @@
 #include "edge/http/cache_groups.h"
 #include "edge/http/field.h"
 #include "edge/request.h"
+#include "edge/scopes.h"
 #include "edge/shape.h"
 #include "edge/text.h"
 #include "edge/transfer.h"
@@ -325,7 +326,8 @@ static enum store_reason may_store(struct request *r, const struct http_request 
 		return STORE_VARY_STAR;
 	s->meta.birth = cache_claim_birth(r->claim);
 	s->meta.site_hash = cache_scope_site(r->target.site->name_hash).hash;
-	s->meta.host_hash = cache_scope_host(r->target.site->name_hash, r->target.host).hash;
+	s->meta.host_hash = scopes_host_hash(&r->target, &r->cache);
+	s->meta.flags |= r->cache.key_host ? 0 : META_ANY_HOST;
 	s->meta.url = target_url(&r->target, &r->arena);
 	s->meta.max_variants = r->cache.max_variants;
 	put_groups(r, rs, &s->meta);

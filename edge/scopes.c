@@ -1,5 +1,5 @@
 /*
- * A form is a number: which parts make the key, and which of the site's queries. The rules are walked in their
+ * See scopes.h. Of a URL: a form is a number: which parts make the key, and which of the site's queries. The rules are walked in their
  * order with the set of forms that are possible so far: one that surely matches changes all of them, one that
  * may match adds to them. The configuration bounds how many forms there are (conf_rules_prepare).
  */
@@ -85,6 +85,60 @@ unsigned scopes_of_url(const struct target *t, struct cache_scope out[SCOPES_OF_
 			continue;
 		target_key(t, &keyed, primary);
 		count = add(out, count, cache_scope_url(primary));
+		out[count - 1].site_hash = t->site->name_hash;
 	}
 	return count;
+}
+
+/* --- hosts and prefixes ----------------------------------------------------------------------------- */
+
+/* May a key of the site do without its host? What is stored so serves all of the site's. */
+static bool may_omit_host(const struct conf_site *site)
+{
+	bool omits = !site->cache.key_host;
+
+	for (size_t i = 0; i < site->rule_count; i++) {
+		const struct conf_rule *r = &site->rules[i];
+
+		omits |= (r->set & 1u << CONF_RULE_KEY_HOST) && !r->cache.key_host;
+	}
+	return omits;
+}
+
+static bool filters_queries(const struct conf_site *site)
+{
+	bool filters = false;
+
+	for (unsigned i = 0; i < site->query_count; i++)
+		filters |= conf_query_changes(&site->queries[i]);
+	return filters;
+}
+
+unsigned scopes_of_host(const struct target *t, struct cache_scope out[SCOPES_OF_HOST_MAX])
+{
+	out[0] = cache_scope_host(t->site->name_hash, t->host);
+	if (!may_omit_host(t->site))
+		return 1;
+	out[1] = cache_scope_host(t->site->name_hash, (struct view){ 0 });
+	return 2;
+}
+
+unsigned scopes_of_prefix(const struct target *t, struct cache_scope out[SCOPES_OF_HOST_MAX])
+{
+	struct view path = filters_queries(t->site) ? t->path_only : t->path;
+
+	if (path.n > CACHE_PREFIX_MAX)
+		return 0;
+	out[0] = cache_scope_prefix(t->site->name_hash, t->authority, path);
+	if (!may_omit_host(t->site))
+		return 1;
+	out[1] = cache_scope_prefix(t->site->name_hash, (struct view){ 0 }, path);
+	return 2;
+}
+
+uint64_t scopes_host_hash(const struct target *t, const struct conf_cache *cache)
+{
+	struct view host = cache->key_host ? t->host : (struct view){ 0 };
+
+	return cache_scope_host(t->site->name_hash, host).hash;
 }

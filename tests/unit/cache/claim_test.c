@@ -132,6 +132,7 @@ static void test_a_cancelled_wait_is_not_woken(void **state)
 {
 	struct world w;
 	struct cache_key key = world_key("/a");
+	struct cache_names names = world_names(&key);
 	struct cache_wait wait = { 0 }, other = { 0 };
 	struct cache_claim *claim, *none = NULL;
 	struct ready never;
@@ -140,8 +141,7 @@ static void test_a_cancelled_wait_is_not_woken(void **state)
 	world_open(&w);
 	claim = world_own(&w, &key);
 	ready_init(&never, w.loop, world_woken);
-	assert_int_equal(cache_claim_take(w.cache, &key, cache_scope_site(SITE), world_host(),
-					  &other, &never, &none),
+	assert_int_equal(cache_claim_take(w.cache, &key, &names, &other, &never, &none),
 			 CACHE_CLAIM_WAIT);
 	assert_int_equal(world_claim(&w, &key, &wait, &none), CACHE_CLAIM_WAIT);
 	cache_wait_cancel(w.cache, &other);

@@ -293,7 +293,8 @@ static void stores_learn_from_each_other(void **state)
 {
 	struct cache_conf conf = { .store_count = 2, .workers = 1 };
 	struct format_purge missed = { .sequence = 9, .hash = 77, .kind = CACHE_SCOPE_URL };
-	struct cache_scope scope = { .hash = 77, .kind = CACHE_SCOPE_URL };
+	const uint8_t primary[16] = { 77 };
+	const struct cache_names names = { .primary = primary };
 	struct cache_shared *shared;
 	struct temp_dir dirs[2];
 	struct loop *loop = loop_new();
@@ -310,8 +311,8 @@ static void stores_learn_from_each_other(void **state)
 	for (unsigned pass = 0; pass < 3; pass++) {
 		shared = cache_shared_new(&conf);
 		assert_int_equal(keeper_open(shared, &conf, loop, &keeper), 0);
-		assert_int_equal(purge_clock_hit(shared, &scope, 1, false, pass == 0 ? 0 : 8),
-				 pass != 0);
+		assert_int_equal(purge_clock_names(shared, &names, pass == 0 ? 0 : 8, NULL),
+				 pass != 0 ? CACHE_HARD_PURGED : CACHE_NOT_PURGED);
 		assert_int_equal(purge_clock_now(shared), pass == 0 ? 0 : 9);
 		keeper_close(keeper);
 		cache_shared_free(shared);

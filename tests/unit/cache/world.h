@@ -248,11 +248,20 @@ static inline struct cache_scope world_host(void)
 	return cache_scope_host(SITE, VIEW("shop.example"));
 }
 
+static inline struct cache_names world_names(const struct cache_key *key)
+{
+	return (struct cache_names){ .primary = key->primary,
+				     .site_hash = SITE,
+				     .host_hash = world_host().hash,
+				     .url = VIEW("http://shop.example/a/b?c=d") };
+}
+
 static inline enum cache_claimed world_claim(struct world *w, const struct cache_key *key,
 					     struct cache_wait *wait, struct cache_claim **out)
 {
-	return cache_claim_take(w->cache, key, cache_scope_site(SITE), world_host(), wait, &w->wake,
-				out);
+	struct cache_names names = world_names(key);
+
+	return cache_claim_take(w->cache, key, &names, wait, &w->wake, out);
 }
 
 static inline struct cache_claim *world_own(struct world *w, const struct cache_key *key)

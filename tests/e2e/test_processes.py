@@ -6,6 +6,7 @@ import subprocess
 import pytest
 
 from brimtest import Gate, Node, wait_until
+from brimtest.look import links
 
 FRESH = {"Cache-Control": "max-age=3600"}
 
@@ -101,11 +102,7 @@ def test_children_run_as_the_user(origin, node):
 def test_a_worker_holds_no_sockets_of_others(origin, node):
     """Two workers, one listener: each has one listening socket of its own."""
     def listening(pid):
-        inodes = set()
-        for fd in os.listdir(f"/proc/{pid}/fd"):
-            link = os.readlink(f"/proc/{pid}/fd/{fd}")
-            if link.startswith("socket:["):
-                inodes.add(link[8:-1])
+        inodes = {link[8:-1] for link in links(pid) if link.startswith("socket:[")}
         with open("/proc/net/tcp") as f:
             rows = [line.split() for line in f][1:]
         return {r[9] for r in rows if r[3] == "0A" and r[9] in inodes}

@@ -7,9 +7,12 @@
 
 struct cJSON;
 
+struct conf_files;
+
 struct conf_reader {
 	struct conf *conf;
 	struct conf_faults *faults;
+	struct conf_files *files; /* what the files hold that are named; NULL: not known here */
 	const struct conf_places *places; /* NULL: pointers are told as they are */
 	const struct cJSON *site_defaults, *origin_defaults; /* "defaults", once it is read */
 	bool quiet;	/* the same text is applied again: its faults are told already */

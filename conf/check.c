@@ -33,24 +33,6 @@ static void check_listeners(struct conf_reader *r)
 	}
 }
 
-static void check_admin(struct conf_reader *r)
-{
-	const struct conf *c = r->conf;
-
-	for (size_t i = 0; i < c->admin_listen.count; i++) {
-		for (size_t j = 0; j < c->listener_count; j++) {
-			if (!view_eq(c->admin_listen.at[i], c->listeners[j].text))
-				continue;
-			size_t mark = conf_reader_enter(r, "admin");
-
-			conf_reader_enter(r, "listen");
-			conf_reader_enter_index(r, i);
-			conf_reader_fault(r, "is already /listeners/%zu: choose another path", j);
-			conf_reader_leave(r, mark);
-		}
-	}
-}
-
 /* The next segment of a path, without slashes and «.»; n 0: none left. */
 static struct view next_segment(struct view *path)
 {
@@ -182,8 +164,9 @@ static void check_sites(struct conf_reader *r)
 void conf_check(struct conf_reader *r)
 {
 	check_listeners(r);
-	check_admin(r);
 	check_stores(r);
 	check_origins(r);
 	check_sites(r);
+	conf_check_admin(r);
+	conf_check_tls(r);
 }

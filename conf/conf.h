@@ -63,7 +63,7 @@ struct conf_site_tls {
 	bool fallback; /* "default": also for connections without a name, or with one that nobody has */
 	bool early_data; /* of TLS 1.3, safe methods alone */
 	enum { CONF_CLIENT_NONE, CONF_CLIENT_REQUEST, CONF_CLIENT_REQUIRE } client_verify;
-	struct view client_ca; /* PEM */
+	struct view client_ca_path, client_ca; /* PEM */
 };
 
 /* "hsts" */
@@ -93,7 +93,7 @@ struct conf_server {
 /* Of the connections to servers with https:// */
 struct conf_origin_tls {
 	bool verify;
-	struct view ca;			/* PEM; empty: the system's */
+	struct view ca_path, ca;	/* PEM; empty: the system's */
 	struct view server_name;	/* for SNI and the check; empty: the server's host */
 	struct conf_certificate client; /* certificate empty: none */
 };
@@ -316,6 +316,7 @@ struct conf {
 	struct conf_certificate admin_tls; /* of TCP listeners that are not loopback; certificate empty: none */
 	struct conf_token *tokens;
 	size_t token_count;
+	struct view tls_directory_path; /* empty: none */
 	struct conf_certificate *tls_directory; /* "tls.directory": pairs NAME.pem (or .crt) and NAME.key, taken by the names in them */
 	size_t tls_directory_count;
 	uint64_t ticket_rotate_ms;
@@ -364,6 +365,10 @@ int conf_assign_slots(struct view text, const struct conf *before, struct conf_f
 
 /* A merged text without private keys of sites and origins, for the keeper. (malloc'd; NULL: no memory.) */
 char *conf_without_keys(struct view text) NODISCARD;
+/* Does it serve TLS or speak it with a certificate of its own: is a process that has it not to be dumped? */
+bool conf_has_keys(const struct conf *c);
+/* Wipes a text that may hold keys, and frees it. NULL is well. */
+void conf_text_free(char *text);
 
 /* What a reload can't change (listeners, workers, user, stores, admin.listen): a fault for each that differs. 0 or -EINVAL. */
 int conf_reloadable(const struct conf *before, const struct conf *after, struct conf_faults *faults)

@@ -15,6 +15,8 @@ static const char *const balances[] = { "round_robin", NULL };
 static const char *const formats[] = { "json", "combined", NULL };
 static const char *const levels[] = { "error", "warn", "info", "debug", NULL };
 
+static const char *const roles[] = { "read", "purge", "admin", NULL };
+
 static const struct conf_key listener_keys[] = {
 	{ .path = "address",
 	  .type = CONF_SPECIAL,
@@ -33,9 +35,26 @@ static const struct conf_key listener_keys[] = {
 	  .valid = conf_valid_url_path,
 	  .doc = "a path that is answered by the node itself, for load balancers: "
 		 "`\"/-/healthy\"`" },
-	LATER("tls"),
-	LATER("protocols"),
-	LATER("proxy_protocol"),
+	{ .path = "tls",
+	  .type = CONF_BOOL,
+	  MEMBER(conf_listener, tls),
+	  .preset = "false",
+	  .doc = "clients speak TLS; certificates are the sites' and `tls.directory`'s" },
+	{ .path = "protocols",
+	  .type = CONF_SPECIAL,
+	  .read = conf_read_protocols,
+	  MEMBERS(conf_listener, http1, http2),
+	  .form = "list of `\"h2\"`, `\"http/1.1\"`",
+	  .schema = "{\"type\": [\"array\", \"string\"], \"items\": {\"enum\": [\"h2\", "
+		    "\"http/1.1\"]}}",
+	  .doc = "default: both with TLS, `\"http/1.1\"` without; without TLS, `h2` is by prior "
+		 "knowledge" },
+	{ .path = "proxy_protocol.from",
+	  .type = CONF_NETS,
+	  MEMBER(conf_listener, proxy_from),
+	  .preset = "[]",
+	  .doc = "peers whose connections begin with a PROXY header (v1 or v2), which tells the "
+		 "client's address" },
 };
 const struct conf_scope conf_scope_listener = { .name = "listeners[]",
 						SCOPE(listener_keys, conf_listener) };
@@ -68,9 +87,9 @@ static const struct conf_key server_keys[] = {
 	  .read = conf_read_url,
 	  .flags = CONF_REQUIRED,
 	  MEMBER(conf_server, url),
-	  .schema = "{\"type\": \"string\", \"pattern\": \"^http://\"}",
+	  .schema = "{\"type\": \"string\", \"pattern\": \"^https?://\"}",
 	  .form = "URL",
-	  .doc = "`\"http://host:port\"`, without a path; names are resolved" },
+	  .doc = "`\"http://host:port\"` or `\"https://…\"`, without a path; names are resolved" },
 	{ .path = "weight",
 	  .type = CONF_COUNT,
 	  MEMBER(conf_server, weight),
@@ -92,6 +111,48 @@ static const struct conf_key server_keys[] = {
 };
 const struct conf_scope conf_scope_server = { .name = "origins.NAME.servers[]",
 					      SCOPE(server_keys, conf_server) };
+
+static const struct conf_key origin_tls_keys[] = {
+	{ .path = "verify",
+	  .type = CONF_BOOL,
+	  MEMBER(conf_origin_tls_parts, tls.verify),
+	  .preset = "true",
+	  .doc = "the server's certificate must be good, and be the server's" },
+	{ .path = "ca",
+	  .type = CONF_SPECIAL,
+	  .read = conf_read_origin_ca,
+	  MEMBERS(conf_origin_tls_parts, tls.ca_path, tls.ca),
+	  .preset = "system",
+	  .form = "`\"system\"` or file",
+	  .schema = "{\"type\": \"string\"}",
+	  .doc = "who signs such certificates (PEM)" },
+	{ .path = "server_name",
+	  .type = CONF_STRING,
+	  MEMBER(conf_origin_tls_parts, tls.server_name),
+	  .valid = conf_valid_domain,
+	  .doc = "the name that is asked for (SNI) and must be in the certificate; default: the "
+		 "host "
+		 "in the server's URL" },
+	{ .path = "certificate",
+	  .type = CONF_STRING,
+	  MEMBER(conf_origin_tls_parts, certificate),
+	  .valid = conf_valid_file,
+	  .doc = "what we show the server if it asks, with its chain (PEM)" },
+	{ .path = "key",
+	  .type = CONF_STRING,
+	  MEMBER(conf_origin_tls_parts, key),
+	  .valid = conf_valid_file,
+	  .doc = "its private key (PEM)" },
+};
+const struct conf_scope conf_scope_origin_tls = { .name = "origins.NAME.tls",
+						  SCOPE(origin_tls_keys, conf_origin_tls_parts) };
+
+static void origin_init(void *target)
+{
+	struct conf_origin *origin = target;
+
+	origin->tls.verify = true;
+}
 
 static const struct conf_key origin_keys[] = {
 	{ .path = "servers",
@@ -162,10 +223,63 @@ static const struct conf_key origin_keys[] = {
 	  .max = 10,
 	  .preset = "1",
 	  .doc = "further attempts of an idempotent request that got no answer" },
+	{ .path = "tls",
+	  .type = CONF_SPECIAL,
+	  .read = conf_read_origin_tls,
+	  MEMBER(conf_origin, tls),
+	  .scope = &conf_scope_origin_tls,
+	  .form = "object",
+	  .doc = "of connections to its `https://` servers" },
 	LATER("health"),
-	LATER("tls"),
 };
-const struct conf_scope conf_scope_origin = { .name = "origins.NAME", SCOPE(origin_keys, conf_origin) };
+const struct conf_scope conf_scope_origin = { .name = "origins.NAME",
+					      SCOPE(origin_keys, conf_origin),
+					      .init = origin_init };
+
+static const struct conf_key token_keys[] = {
+	{ .path = "name",
+	  .type = CONF_STRING,
+	  .flags = CONF_REQUIRED,
+	  MEMBER(conf_token, name),
+	  .valid = conf_valid_name,
+	  .doc = "whose it is, for the log" },
+	{ .path = "file",
+	  .type = CONF_SPECIAL,
+	  .read = conf_read_token,
+	  .flags = CONF_REQUIRED,
+	  MEMBERS(conf_token, path, sha256),
+	  .form = "file",
+	  .schema = "{\"type\": \"string\"}",
+	  .doc = "holds the token: one line of 16 to 1024 characters" },
+	{ .path = "role",
+	  .type = CONF_CHOICE,
+	  .words = roles,
+	  .flags = CONF_REQUIRED,
+	  MEMBER(conf_token, role),
+	  .doc = "what it may: look; purge, too; all" },
+	{ .path = "sites",
+	  .type = CONF_STRINGS,
+	  MEMBER(conf_token, sites),
+	  .preset = "[]",
+	  .max = CONF_SITES_MAX,
+	  .doc = "names of the sites that it is for; empty: all" },
+};
+const struct conf_scope conf_scope_token = { .name = "admin.tokens[]", SCOPE(token_keys, conf_token) };
+
+static const struct conf_key admin_tls_keys[] = {
+	{ .path = "certificate",
+	  .type = CONF_STRING,
+	  MEMBER(conf_admin_tls_parts, certificate),
+	  .valid = conf_valid_file,
+	  .doc = "with its chain (PEM)" },
+	{ .path = "key",
+	  .type = CONF_STRING,
+	  MEMBER(conf_admin_tls_parts, key),
+	  .valid = conf_valid_file,
+	  .doc = "its private key (PEM)" },
+};
+const struct conf_scope conf_scope_admin_tls = { .name = "admin.tls",
+						 SCOPE(admin_tls_keys, conf_admin_tls_parts) };
 
 static const struct conf_key root_keys[] = {
 	{ .path = "name",
@@ -255,8 +369,8 @@ static const struct conf_key root_keys[] = {
 	  .max = 8,
 	  .preset = "[\"unix:/run/brim/admin.sock\"]",
 	  .valid = conf_valid_admin,
-	  .doc = "sockets of the admin API, `\"unix:/path\"` (TCP: not supported by this version "
-		 "yet)" },
+	  .doc = "where the admin API is: `\"unix:/path\"`, or an address and a port, which needs "
+		 "`admin.tokens` and, if it isn't loopback, `admin.tls`" },
 	{ .path = "admin.socket_mode",
 	  .type = CONF_SPECIAL,
 	  .read = conf_read_mode,
@@ -265,8 +379,33 @@ static const struct conf_key root_keys[] = {
 	  .form = "octal string",
 	  .schema = "{\"type\": \"string\", \"pattern\": \"^[0-7]{3,4}$\"}",
 	  .doc = "the sockets' file mode: who may write may purge" },
-	LATER("admin.metrics_listen"),
-	LATER("admin.tokens"),
+	{ .path = "admin.metrics_listen",
+	  .type = CONF_STRINGS,
+	  MEMBER(conf, metrics_listen),
+	  .max = 8,
+	  .preset = "[]",
+	  .valid = conf_valid_admin,
+	  .doc = "the same for `/metrics`, `/healthz` and `/readyz` alone, without a token" },
+	{ .path = "admin.tokens",
+	  .type = CONF_ARRAY,
+	  MEMBERS(conf, tokens, token_count),
+	  .scope = &conf_scope_token,
+	  .max = CONF_TOKENS_MAX,
+	  .doc = "who may call over TCP" },
+	{ .path = "admin.hosts",
+	  .type = CONF_STRINGS,
+	  MEMBER(conf, admin_hosts),
+	  .max = 64,
+	  .preset = "[]",
+	  .valid = conf_valid_domain,
+	  .doc = "names that `Host` may have there, beside addresses and `localhost`" },
+	{ .path = "admin.tls",
+	  .type = CONF_SPECIAL,
+	  .read = conf_read_admin_tls,
+	  MEMBER(conf, admin_tls),
+	  .scope = &conf_scope_admin_tls,
+	  .form = "object",
+	  .doc = "of its TCP addresses that aren't loopback" },
 	{ .path = "log.access.path",
 	  .type = CONF_STRING,
 	  .flags = CONF_NULL,
@@ -353,8 +492,60 @@ static const struct conf_key root_keys[] = {
 	  .max = 10000000,
 	  .preset = "0",
 	  .doc = "of one client address; 0: no limit" },
-	LATER("limits.h2"),
-	LATER("tls"),
+	{ .path = "limits.tunnel_timeout",
+	  .type = CONF_DURATION,
+	  MEMBER(conf, limits.tunnel_timeout_ms),
+	  .min = 1,
+	  .max = DAY_MS,
+	  .preset = "10m",
+	  .doc = "of silence in both directions of an upgraded connection (WebSocket)" },
+	{ .path = "limits.h2.streams",
+	  .type = CONF_COUNT,
+	  MEMBER(conf, limits.h2.streams),
+	  .min = 1,
+	  .max = 1000,
+	  .preset = "128",
+	  .doc = "open at once in an HTTP/2 connection" },
+	{ .path = "limits.h2.resets_per_minute",
+	  .type = CONF_COUNT,
+	  MEMBER(conf, limits.h2.resets_per_minute),
+	  .min = 1,
+	  .max = 1000000,
+	  .preset = "200",
+	  .doc = "streams that a client resets in a connection; beyond that it is closed" },
+	{ .path = "limits.h2.controls_per_minute",
+	  .type = CONF_COUNT,
+	  MEMBER(conf, limits.h2.controls_per_minute),
+	  .min = 1,
+	  .max = 1000000,
+	  .preset = "1000",
+	  .doc = "SETTINGS, PING, PRIORITY_UPDATE and empty frames of a connection, the same" },
+	{ .path = "tls.directory",
+	  .type = CONF_SPECIAL,
+	  .read = conf_read_directory,
+	  MEMBERS(conf, tls_directory_path, tls_directory_count),
+	  .preset = "null",
+	  .form = "directory or null",
+	  .schema = "{\"type\": [\"string\", \"null\"]}",
+	  .doc = "certificates for any site, taken by the names in them: `NAME.pem` or `NAME.crt`, "
+		 "`NAME.key`, and `NAME.ocsp` if there is one" },
+	{ .path = "tls.tickets.rotate",
+	  .type = CONF_DURATION,
+	  MEMBER(conf, ticket_rotate_ms),
+	  .min = 60000,
+	  .max = 7 * DAY_MS,
+	  .preset = "12h",
+	  .doc = "how often the keys of session tickets change, where no files give them" },
+	{ .path = "tls.tickets.files",
+	  .type = CONF_SPECIAL,
+	  .read = conf_read_tickets,
+	  MEMBER(conf, ticket_keys),
+	  .preset = "[]",
+	  .form = "list of files",
+	  .schema = "{\"type\": [\"array\", \"string\"], \"items\": {\"type\": \"string\"}}",
+	  .doc = "keys of session tickets that several nodes share, 80 random bytes each: the "
+		 "first "
+		 "encrypts, all decrypt" },
 	LATER("fleet"),
 };
 const struct conf_scope conf_scope_root = { .name = "", SCOPE(root_keys, conf) };

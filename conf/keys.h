@@ -16,6 +16,8 @@ struct conf_scope;
 
 enum {
 	CONF_STATUSES_MAX = 64,
+	CONF_TOKENS_MAX = 64,
+	CONF_SITE_CERTIFICATES_MAX = 4,
 	CONF_LIST_MAX = 1000, /* of any list that has no other limit */
 };
 #define CONF_TTL_MAX_MS (36500LL * 86400 * 1000)
@@ -75,6 +77,7 @@ const char *conf_key_number(const struct conf_key *key, int64_t number, char out
 extern const struct conf_scope conf_scope_root, conf_scope_listener, conf_scope_store,
 	conf_scope_origin, conf_scope_server, conf_scope_site, conf_scope_cache, conf_scope_rule,
 	conf_scope_match, conf_scope_not, conf_scope_request_edits, conf_scope_response_edits,
-	conf_scope_respond, conf_scope_redirect, conf_scope_query;
+	conf_scope_respond, conf_scope_redirect, conf_scope_query, conf_scope_site_tls,
+	conf_scope_hsts, conf_scope_origin_tls, conf_scope_admin_tls, conf_scope_token;
 
 #endif

@@ -12,6 +12,7 @@
 static const char *const directives[] = { "ignore", "honour", NULL };
 static const char *const set_cookies[] = { "pass", "strip", "store", NULL };
 static const char *const on_failures[] = { "retry", "share", NULL };
+static const char *const verifies[] = { "none", "request", "require", NULL };
 static const char *const aborts[] = { "auto", "always", "never", NULL };
 
 static const struct conf_key query_keys[] = {
@@ -508,6 +509,89 @@ static const struct conf_key rule_keys[] = {
 };
 const struct conf_scope conf_scope_rule = { .name = "sites[].rules[]", SCOPE(rule_keys, conf_rule) };
 
+static const struct conf_key site_tls_keys[] = {
+	{ .path = "certificate",
+	  .type = CONF_STRINGS,
+	  MEMBER(conf_site_tls_parts, pair.certificate),
+	  .min = 1,
+	  .max = CONF_SITE_CERTIFICATES_MAX,
+	  .valid = conf_valid_file,
+	  .form = "file or list of files",
+	  .doc = "PEM, each with its chain behind it; several: one for each kind of key (RSA, "
+		 "ECDSA)" },
+	{ .path = "key",
+	  .type = CONF_STRINGS,
+	  MEMBER(conf_site_tls_parts, pair.key),
+	  .min = 1,
+	  .max = CONF_SITE_CERTIFICATES_MAX,
+	  .valid = conf_valid_file,
+	  .form = "file or list of files",
+	  .doc = "their private keys (PEM), in the same order; not readable by all users" },
+	{ .path = "ocsp",
+	  .type = CONF_STRINGS,
+	  MEMBER(conf_site_tls_parts, pair.ocsp),
+	  .max = CONF_SITE_CERTIFICATES_MAX,
+	  .valid = conf_valid_file,
+	  .form = "file or list of files",
+	  .doc = "OCSP responses (DER) to staple, in the same order" },
+	{ .path = "default",
+	  .type = CONF_BOOL,
+	  MEMBER(conf_site_tls_parts, tls.fallback),
+	  .preset = "false",
+	  .doc = "also for clients that send no name, or one that nobody has; without such a site "
+		 "they "
+		 "are refused" },
+	{ .path = "early_data",
+	  .type = CONF_BOOL,
+	  MEMBER(conf_site_tls_parts, tls.early_data),
+	  .preset = "false",
+	  .doc = "takes safe requests in TLS 1.3 early data, which can be replayed; the origin is "
+		 "told "
+		 "by `Early-Data`" },
+	{ .path = "client.verify",
+	  .type = CONF_CHOICE,
+	  .words = verifies,
+	  MEMBER(conf_site_tls_parts, tls.client_verify),
+	  .preset = "none",
+	  .doc = "whether clients are asked for a certificate, and refused without a good one" },
+	{ .path = "client.ca",
+	  .type = CONF_SPECIAL,
+	  .read = conf_read_client_ca,
+	  MEMBERS(conf_site_tls_parts, tls.client_ca_path, tls.client_ca),
+	  .form = "file",
+	  .schema = "{\"type\": \"string\"}",
+	  .doc = "who signs their certificates (PEM)" },
+};
+const struct conf_scope conf_scope_site_tls = { .name = "sites[].tls",
+						SCOPE(site_tls_keys, conf_site_tls_parts) };
+
+static const struct conf_key hsts_keys[] = {
+	{ .path = "max_age",
+	  .type = CONF_DURATION,
+	  .flags = CONF_REQUIRED,
+	  MEMBER(conf_hsts, max_age_ms),
+	  .max = CONF_TTL_MAX_MS,
+	  .doc = "how long browsers remember to use `https://` alone" },
+	{ .path = "include_subdomains",
+	  .type = CONF_BOOL,
+	  MEMBER(conf_hsts, subdomains),
+	  .preset = "false",
+	  .doc = "for all names below, too" },
+	{ .path = "preload",
+	  .type = CONF_BOOL,
+	  MEMBER(conf_hsts, preload),
+	  .preset = "false",
+	  .doc = "browsers may have it built in" },
+};
+const struct conf_scope conf_scope_hsts = { .name = "sites[].hsts", SCOPE(hsts_keys, conf_hsts) };
+
+static void site_init(void *target)
+{
+	struct conf_site *site = target;
+
+	site->hsts.max_age_ms = -1;
+}
+
 static const struct conf_key site_keys[] = {
 	{ .path = "name",
 	  .type = CONF_STRING,
@@ -557,11 +641,38 @@ static const struct conf_key site_keys[] = {
 	  .scope = &conf_scope_rule,
 	  .max = CONF_RULES_MAX,
 	  .doc = "all that match apply, in order; later ones win key by key" },
-	LATER("tls"),
-	LATER("https_redirect"),
-	LATER("hsts"),
+	{ .path = "tls",
+	  .type = CONF_SPECIAL,
+	  .read = conf_read_site_tls,
+	  MEMBER(conf_site, tls),
+	  .scope = &conf_scope_site_tls,
+	  .form = "object",
+	  .doc = "its certificates, where `tls.directory` has none for its hosts" },
+	{ .path = "https_redirect",
+	  .type = CONF_BOOL,
+	  MEMBER(conf_site, https_redirect),
+	  .preset = "false",
+	  .doc = "requests without TLS get a 308 to `https://`, but for those below "
+		 "`/.well-known/acme-challenge/`" },
+	{ .path = "hsts",
+	  .type = CONF_SPECIAL,
+	  .read = conf_read_hsts,
+	  MEMBER(conf_site, hsts),
+	  .scope = &conf_scope_hsts,
+	  .form = "object or null",
+	  .schema = "{\"type\": \"null\"}",
+	  .preset = "null",
+	  .doc = "answers over TLS carry `Strict-Transport-Security`" },
+	{ .path = "upgrade",
+	  .type = CONF_STRINGS,
+	  MEMBER(conf_site, upgrade),
+	  .preset = "[\"websocket\"]",
+	  .valid = conf_valid_upgrade,
+	  .doc = "protocols to which a client may change if the origin does; empty: none" },
 };
-const struct conf_scope conf_scope_site = { .name = "sites[]", SCOPE(site_keys, conf_site) };
+const struct conf_scope conf_scope_site = { .name = "sites[]",
+					    SCOPE(site_keys, conf_site),
+					    .init = site_init };
 
 _Static_assert(ARRAY_LEN(cache_keys) == CONF_RULE_COUNT && CONF_RULE_COUNT < 32,
 	       "a rule has a bit per key of «cache»");

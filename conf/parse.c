@@ -112,8 +112,8 @@ int conf_parse(struct view text, const char *source, struct conf_faults *faults,
 {
 	struct conf_scan s = { .bytes = text.n };
 
-	if (text.n > CONF_TEXT_BYTES_MAX) {
-		conf_fault(faults, source, "is larger than 16 MiB");
+	if (text.n > CONF_MERGED_BYTES_MAX) {
+		conf_fault(faults, source, "is larger than 128 MiB");
 		return -EINVAL;
 	}
 	s.text = malloc(text.n + 1);
@@ -124,6 +124,7 @@ int conf_parse(struct view text, const char *source, struct conf_faults *faults,
 	s.text[text.n] = '\0';
 	int err = parse_text(&s, source, faults, out_tree);
 
+	explicit_bzero(s.text, text.n); /* it may hold keys */
 	free(s.text);
 	return err;
 }

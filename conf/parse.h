@@ -6,7 +6,10 @@
 
 struct cJSON;
 
-enum { CONF_TEXT_BYTES_MAX = 16 << 20 };
+enum {
+	CONF_TEXT_BYTES_MAX = 16 << 20, /* of a file */
+	CONF_MERGED_BYTES_MAX = 128 << 20, /* of all of them, with what the files hold that they name */
+};
 
 /*
  * JSON with comments, strictly. -EINVAL: a fault is told, «SOURCE:LINE:COLUMN: …»; -ENOMEM.

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "conf/build.h"
+#include "conf/files.h"
 #include "conf/parse.h"
 
 enum { FILES_MAX = 1024, INCLUDE_DEPTH_MAX = 8 };
@@ -100,7 +101,12 @@ static int parse_descriptor(struct merge *m, const char *file, int fd, cJSON **o
 		conf_fault(m->faults, file, "%s", strerror(-err));
 		return err;
 	}
-	err = conf_parse(view_of(text, bytes), file, m->faults, out_tree);
+	if (bytes > CONF_TEXT_BYTES_MAX) {
+		conf_fault(m->faults, file, "is larger than 16 MiB");
+		err = -EINVAL;
+	} else {
+		err = conf_parse(view_of(text, bytes), file, m->faults, out_tree);
+	}
 	free(text);
 	return err;
 }
@@ -376,26 +382,44 @@ static int resolve_workers(cJSON *tree, uint32_t workers)
 	return 0;
 }
 
-int conf_read_finish(cJSON *tree, const struct conf_places *places, struct conf_faults *faults,
-		     char **out_text)
+/* Builds it once, to hear of all faults. */
+static int check_all(cJSON *tree, struct conf_files *files, const struct conf_places *places,
+		     struct conf_faults *faults)
 {
 	unsigned before = faults->count;
 	struct conf *c;
-	char *text;
-	int err = conf_build_tree(tree, NULL, places, 0, faults, &c);
+	int err = conf_build_tree(tree, NULL, files, places, 0, faults, &c);
 
 	if (err < 0)
 		return err;
 	check_user(c, places, faults);
 	err = resolve_workers(tree, c->workers);
 	conf_unref(c);
-	if (err == 0 && faults->count != before)
-		err = -EINVAL;
-	if (err < 0)
-		return err;
+	return err == 0 && faults->count != before ? -EINVAL : err;
+}
+
+static int print_all(cJSON *tree, cJSON *files, char **out_text)
+{
+	char *text;
+
+	if (files->child != NULL && !cJSON_AddItemReferenceToObject(tree, CONF_FILES_MEMBER, files))
+		return -ENOMEM;
 	text = cJSON_PrintUnformatted(tree);
 	if (text == NULL)
 		return -ENOMEM;
 	*out_text = text;
 	return 0;
+}
+
+int conf_read_finish(cJSON *tree, const struct conf_places *places, struct conf_faults *faults,
+		     char **out_text)
+{
+	struct conf_files files = { .read = true, .tree = cJSON_CreateObject() };
+	int err = files.tree == NULL ? -ENOMEM : check_all(tree, &files, places, faults);
+
+	if (err == 0)
+		err = print_all(tree, files.tree, out_text);
+	conf_files_wipe(files.tree);
+	cJSON_Delete(files.tree);
+	return err;
 }

@@ -12,6 +12,7 @@
 #include <errno.h>
 
 #include "conf/build.h"
+#include "conf/files.h"
 #include "conf/parse.h"
 
 enum { IDENTITY_BYTES = 5120 };
@@ -231,16 +232,17 @@ static cJSON *write_slots(const struct conf *c)
 	return NULL;
 }
 
-static int add_slots(cJSON *tree, const struct conf *c, char **out_text)
+/* Takes member; NULL is -ENOMEM. */
+static int add_member(cJSON *tree, const char *name, cJSON *member)
 {
-	cJSON *slots = write_slots(c);
+	if (member != NULL && cJSON_AddItemToObject(tree, name, member))
+		return 0;
+	cJSON_Delete(member);
+	return -ENOMEM;
+}
 
-	if (slots == NULL)
-		return -ENOMEM;
-	if (!cJSON_AddItemToObject(tree, CONF_SLOTS_MEMBER, slots)) {
-		cJSON_Delete(slots);
-		return -ENOMEM;
-	}
+static int print(const cJSON *tree, char **out_text)
+{
 	char *text = cJSON_PrintUnformatted(tree);
 
 	if (text == NULL)
@@ -252,6 +254,7 @@ static int add_slots(cJSON *tree, const struct conf *c, char **out_text)
 int conf_assign_slots(struct view text, const struct conf *before, struct conf_faults *faults,
 		      char **out_text)
 {
+	struct conf_files files = { 0 };
 	struct conf *c = NULL;
 	cJSON *tree;
 	int err = conf_parse(text, "configuration", faults, &tree);
@@ -259,13 +262,20 @@ int conf_assign_slots(struct view text, const struct conf *before, struct conf_f
 	if (err < 0)
 		return err;
 	cJSON_DeleteItemFromObjectCaseSensitive(tree, CONF_SLOTS_MEMBER);
-	err = conf_build_tree(tree, NULL, NULL, 0, faults, &c);
+	files.tree = cJSON_DetachItemFromObjectCaseSensitive(tree, CONF_FILES_MEMBER);
+	err = conf_build_tree(tree, NULL, &files, NULL, 0, faults, &c);
 	if (err == 0) {
 		give_sites(c, before);
 		give_servers(c, before);
-		err = add_slots(tree, c, out_text);
+		err = add_member(tree, CONF_SLOTS_MEMBER, write_slots(c));
 		conf_unref(c);
 	}
+	if (err == 0 && files.tree != NULL)
+		err = cJSON_AddItemReferenceToObject(tree, CONF_FILES_MEMBER, files.tree) ? 0 : -ENOMEM;
+	if (err == 0)
+		err = print(tree, out_text);
 	cJSON_Delete(tree);
+	conf_files_wipe(files.tree);
+	cJSON_Delete(files.tree);
 	return err;
 }

@@ -3,6 +3,7 @@
  *
  * Lifetime:  conf_build → refs 1 → conf_ref / conf_unref by each request that began with it →
  *            the last conf_unref frees arena and struct. Immutable from conf_build's return on.
+ * Keys lie in the arena, too: it is overwritten before it goes back.
  * References are counted without atomics: a snapshot belongs to one thread, the loop's.
  */
 #include <cjson/cJSON.h>
@@ -11,6 +12,7 @@
 
 #include "conf/build.h"
 #include "conf/check.h"
+#include "conf/files.h"
 #include "conf/names.h"
 #include "conf/parse.h"
 #include "conf/slots.h"
@@ -50,16 +52,45 @@ static void name_parts(struct conf *c)
 	}
 }
 
-int conf_build_tree(const cJSON *tree, const cJSON *slots, const struct conf_places *places,
-		    uint32_t generation, struct conf_faults *faults, struct conf **out)
+/* What connections to an origin's servers depend on. */
+static void identify_tls(struct conf_origin *origin)
 {
-	struct conf_reader r = { .conf = conf_new(generation), .faults = faults, .places = places };
+	const struct conf_origin_tls *tls = &origin->tls;
+	const struct view parts[] = { tls->verify ? VIEW("verify") : VIEW(""), tls->ca,
+				      tls->server_name, tls->client.certificate, tls->client.key };
+
+	origin->tls_identity = hash_sha256_64(parts, ARRAY_LEN(parts));
+}
+
+/* What else follows from what was read. */
+static void derive(struct conf *c)
+{
+	name_parts(c);
+	for (size_t i = 0; i < c->listener_count; i++) {
+		struct conf_listener *listener = &c->listeners[i];
+
+		if (listener->http1 || listener->http2)
+			continue;
+		listener->http1 = true;
+		listener->http2 = listener->tls;
+	}
+	for (size_t i = 0; i < c->origin_count; i++)
+		identify_tls(&c->origins[i]);
+}
+
+int conf_build_tree(const cJSON *tree, const cJSON *slots, struct conf_files *files,
+		    const struct conf_places *places, uint32_t generation,
+		    struct conf_faults *faults, struct conf **out)
+{
+	struct conf_reader r = {
+		.conf = conf_new(generation), .faults = faults, .files = files, .places = places
+	};
 	unsigned before = faults->count;
 
 	if (r.conf == NULL)
 		return -ENOMEM;
 	conf_apply_element(&r, &conf_scope_root, tree, r.conf);
-	name_parts(r.conf);
+	derive(r.conf);
 	conf_check(&r);
 	conf_names_build(&r);
 	conf_slots_read(&r, slots);
@@ -75,13 +106,17 @@ int conf_build_tree(const cJSON *tree, const cJSON *slots, const struct conf_pla
 
 int conf_build(struct view text, uint32_t generation, struct conf_faults *faults, struct conf **out)
 {
+	struct conf_files files = { 0 };
 	cJSON *tree, *slots;
 	int err = conf_parse(text, "configuration", faults, &tree);
 
 	if (err < 0)
 		return err;
 	slots = cJSON_DetachItemFromObjectCaseSensitive(tree, CONF_SLOTS_MEMBER);
-	err = conf_build_tree(tree, slots, NULL, generation, faults, out);
+	files.tree = cJSON_DetachItemFromObjectCaseSensitive(tree, CONF_FILES_MEMBER);
+	err = conf_build_tree(tree, slots, &files, NULL, generation, faults, out);
+	conf_files_wipe(files.tree);
+	cJSON_Delete(files.tree);
 	cJSON_Delete(slots);
 	cJSON_Delete(tree);
 	return err;
@@ -100,6 +135,28 @@ void conf_unref(struct conf *c)
 	if (--c->refs > 0)
 		return;
 	c->magic = 0;
+	arena_wipe(&c->arena);
 	arena_fini(&c->arena);
 	free(c);
+}
+
+static bool has_key(const struct conf_certificate *certificates, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (certificates[i].key.n > 0)
+			return true;
+	}
+	return false;
+}
+
+bool conf_has_keys(const struct conf *c)
+{
+	bool any = c->ticket_keys.count > 0 || has_key(&c->admin_tls, 1) ||
+		   has_key(c->tls_directory, c->tls_directory_count);
+
+	for (size_t i = 0; i < c->site_count; i++)
+		any = any || has_key(c->sites[i].tls.certificates, c->sites[i].tls.certificate_count);
+	for (size_t i = 0; i < c->origin_count; i++)
+		any = any || has_key(&c->origins[i].tls.client, 1);
+	return any;
 }

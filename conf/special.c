@@ -90,15 +90,14 @@ static const char *url_fault(const struct uri *uri, bool split)
 {
 	if (!split)
 		return "must be a URL like \"http://10.0.0.5:8080\"";
-	if (view_eq(uri->scheme, VIEW("https")))
-		return "https:// is not supported by this version yet: use http://";
 	if (!view_eq(uri->path, VIEW("/")) && uri->path.n > 0)
 		return "must end after the host and port: a path has no place here";
 	return NULL;
 }
 
 /* "host" → the server's host, port and address. Brackets are the authority's, not the host's. */
-static bool server_address(struct conf_reader *r, struct conf_server *server, struct view authority)
+static bool server_address(struct conf_reader *r, struct conf_server *server, struct view authority,
+			   uint16_t usual)
 {
 	char host[URI_HOST_MAX + 1];
 	size_t n;
@@ -106,7 +105,7 @@ static bool server_address(struct conf_reader *r, struct conf_server *server, st
 
 	if (uri_authority(authority, host, &n, &port) < 0)
 		return false;
-	port = port == 0 ? 80 : port;
+	port = port == 0 ? usual : port;
 	struct view name = view_of(host, n);
 
 	if (n > 2 && host[0] == '[')
@@ -120,7 +119,7 @@ static bool server_address(struct conf_reader *r, struct conf_server *server, st
 		&r->conf->arena,
 		server->literal && memchr(name.p, ':', name.n) != NULL ? "[%.*s]" : "%.*s",
 		VIEW_ARG(name));
-	if (port != 80 && server->authority.p != NULL)
+	if (port != usual && server->authority.p != NULL)
 		server->authority = arena_printf(&r->conf->arena, "%.*s:%u",
 						 VIEW_ARG(server->authority), port);
 	r->exhausted |= server->authority.p == NULL;
@@ -137,7 +136,8 @@ void conf_read_url(struct conf_reader *r, const cJSON *value, void *member)
 		return;
 	const char *wrong = url_fault(&uri, uri_parse(text, &uri) == 0);
 
-	if (wrong == NULL && !server_address(r, server, uri.authority))
+	server->tls = view_eq(uri.scheme, VIEW("https"));
+	if (wrong == NULL && !server_address(r, server, uri.authority, server->tls ? 443 : 80))
 		wrong = "has no valid host and port";
 	if (wrong != NULL)
 		conf_reader_fault(r, "%s", wrong);

@@ -2,6 +2,7 @@
 #ifndef BRIM_CONF_SPECIAL_H
 #define BRIM_CONF_SPECIAL_H
 
+#include "conf/files.h"
 #include "conf/keys.h"
 
 /* What is wrong with a string, as the end of a sentence about it; NULL: nothing. */
@@ -27,6 +28,8 @@ const char *conf_valid_url_path(struct view v);
 const char *conf_valid_file(struct view v);
 const char *conf_valid_error_file(struct view v);
 const char *conf_valid_admin(struct view v);
+const char *conf_valid_domain(struct view v);
+const char *conf_valid_upgrade(struct view v);
 
 void conf_read_workers(struct conf_reader *r, const struct cJSON *value, void *member);
 void conf_read_include(struct conf_reader *r, const struct cJSON *value, void *member);
@@ -60,6 +63,21 @@ void conf_read_respond(struct conf_reader *r, const struct cJSON *value, void *m
 void conf_read_redirect(struct conf_reader *r, const struct cJSON *value, void *member);
 void conf_read_redirect_status(struct conf_reader *r, const struct cJSON *value, void *member);
 
+/* special_tls.c */
+void conf_read_protocols(struct conf_reader *r, const struct cJSON *value, void *member);
+void conf_read_site_tls(struct conf_reader *r, const struct cJSON *value, void *member);
+void conf_read_client_ca(struct conf_reader *r, const struct cJSON *value, void *member);
+void conf_read_origin_tls(struct conf_reader *r, const struct cJSON *value, void *member);
+void conf_read_origin_ca(struct conf_reader *r, const struct cJSON *value, void *member);
+void conf_read_admin_tls(struct conf_reader *r, const struct cJSON *value, void *member);
+void conf_read_directory(struct conf_reader *r, const struct cJSON *value, void *member);
+void conf_read_tickets(struct conf_reader *r, const struct cJSON *value, void *member);
+void conf_read_token(struct conf_reader *r, const struct cJSON *value, void *member);
+void conf_read_hsts(struct conf_reader *r, const struct cJSON *value, void *member);
+
+/* A string that names a file, and what the file holds. A fault is told; the outputs are then left alone. */
+void conf_read_file(struct conf_reader *r, const struct cJSON *value, enum conf_file_kind kind,
+		    struct view *out_path, struct view *out);
 /* A list of strings through the common reader. What is wrong is told; *out has what is good. */
 void conf_read_list(struct conf_reader *r, const struct cJSON *value, int64_t min,
 		    const char *(*valid)(struct view), struct conf_list *out);
@@ -68,6 +86,20 @@ void conf_read_list(struct conf_reader *r, const struct cJSON *value, int64_t mi
 struct conf_query_parts {
 	struct conf_list only, except;
 	bool sort;
+};
+struct conf_pair_parts {
+	struct conf_list certificate, key, ocsp; /* paths */
+};
+struct conf_site_tls_parts {
+	struct conf_pair_parts pair;
+	struct conf_site_tls tls;
+};
+struct conf_origin_tls_parts {
+	struct view certificate, key;
+	struct conf_origin_tls tls;
+};
+struct conf_admin_tls_parts {
+	struct view certificate, key;
 };
 struct conf_edit_parts {
 	struct conf_list remove;

@@ -1,6 +1,7 @@
 /* What strings may hold. Each answer ends the sentence that the reader's fault begins. */
 #include "conf/passing.h"
 #include "conf/special.h"
+#include "conf/value.h"
 #include "edge/http/chars.h"
 #include "edge/http/field.h"
 
@@ -243,11 +244,23 @@ const char *conf_valid_admin(struct view v)
 {
 	struct sock_addr address;
 
-	if (!view_starts(v, VIEW("unix:")))
-		return "only unix:/path addresses are supported by this version yet";
-	if (v.n < 6 || v.p[5] != '/')
+	if (view_starts(v, VIEW("unix:")) && (v.n < 6 || v.p[5] != '/'))
 		return "must be an absolute path: unix:/…";
-	if (sock_addr_parse(v, &address) < 0)
+	if (sock_addr_parse(v, &address) == 0)
+		return address.any.sa_family != AF_UNIX && address.v4.sin_port == 0
+			       ? "needs a port other than 0"
+			       : NULL;
+	if (view_starts(v, VIEW("unix:")))
 		return "is too long for a socket's path (107 bytes): choose a shorter one";
-	return NULL;
+	return "must be \"unix:/path\", or an address and a port like \"127.0.0.1:9090\"";
+}
+
+const char *conf_valid_domain(struct view v)
+{
+	return conf_value_domain(v) ? NULL : "is not a host name (lower case, without port)";
+}
+
+const char *conf_valid_upgrade(struct view v)
+{
+	return view_eq(v, VIEW("websocket")) ? NULL : "must be \"websocket\": no other protocol is relayed";
 }

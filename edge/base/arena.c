@@ -37,6 +37,12 @@ void arena_fini(struct arena *a)
 	a->used = 0;
 }
 
+void arena_wipe(struct arena *a)
+{
+	for (struct arena_block *block = a->block; block != NULL; block = block->older)
+		explicit_bzero(block->data, block->bytes);
+}
+
 void arena_reset(struct arena *a)
 {
 	while (a->block != NULL && a->block->older != NULL)

@@ -20,6 +20,8 @@ struct arena {
 
 void arena_init(struct arena *a, size_t limit_bytes);
 void arena_fini(struct arena *a);
+/* Overwrites what is in it, for one that held secrets. */
+void arena_wipe(struct arena *a);
 /* Forget everything, keep one block for the next use. */
 void arena_reset(struct arena *a);
 

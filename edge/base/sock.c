@@ -279,3 +279,13 @@ static bool stale_local(const struct sock_addr *a)
 		close(fd);
 	return fd == -ECONNREFUSED;
 }
+
+bool sock_addr_is_loopback(const struct sock_addr *a)
+{
+	static const struct sock_net loops[] = {
+		{ .bytes = { 127 }, .bits = 8, .v4 = true },
+		{ .bytes = { [15] = 1 }, .bits = 128 },
+	};
+
+	return sock_net_holds(&loops[0], a) || sock_net_holds(&loops[1], a);
+}

@@ -41,6 +41,9 @@ const char *sock_addr_host(const struct sock_addr *a, char out[SOCK_ADDR_TEXT]);
 int sock_net_parse(struct view text, struct sock_net *out) NODISCARD;
 bool sock_net_holds(const struct sock_net *n, const struct sock_addr *a);
 
+/* 127.0.0.0/8 or ::1. */
+bool sock_addr_is_loopback(const struct sock_addr *a);
+
 /* Non-blocking, close-on-exec. reuseport: SO_REUSEPORT (ignored for Unix sockets, whose
  * stale file is replaced if nobody listens on it). A descriptor, or a negative errno. */
 int sock_listen(const struct sock_addr *a, int backlog, bool reuseport) NODISCARD;

@@ -62,7 +62,7 @@ static void takes_every_option(void **state)
 static void faults_name_the_option(void **state)
 {
 	const struct conf_quick q = {
-		.origin = "https://x", .listen = "80", .size = "1MiB", .workers = "many", .admin = "127.0.0.1:1"
+		.origin = "ftp://x", .listen = "80", .size = "1MiB", .workers = "many", .admin = "127.0.0.1:1"
 	};
 	char *text = NULL;
 	struct told t;
@@ -77,8 +77,8 @@ static void faults_name_the_option(void **state)
 		"\"*:80\", or "
 		"\"unix:/path\"\n"
 		"--size: must be at least 64MiB\n"
-		"--origin: https:// is not supported by this version yet: use http://\n"
-		"--admin: only unix:/path addresses are supported by this version yet\n");
+		"--origin: must be a URL like \"http://10.0.0.5:8080\"\n"
+		"--admin: anybody could call it: TCP needs a token in \"admin.tokens\"\n");
 	assert_null(text);
 	told_end(&t);
 }

@@ -101,11 +101,13 @@ static void write_scope(FILE *f, const struct conf_scope *scope)
 static char *reference(void)
 {
 	static const struct conf_scope *const scopes[] = {
-		&conf_scope_root,    &conf_scope_listener,	&conf_scope_store,
-		&conf_scope_origin,  &conf_scope_server,	&conf_scope_site,
-		&conf_scope_cache,   &conf_scope_query,		&conf_scope_rule,
-		&conf_scope_match,   &conf_scope_request_edits, &conf_scope_response_edits,
-		&conf_scope_respond, &conf_scope_redirect,
+		&conf_scope_root,	   &conf_scope_admin_tls,      &conf_scope_token,
+		&conf_scope_listener,	   &conf_scope_store,	       &conf_scope_origin,
+		&conf_scope_server,	   &conf_scope_origin_tls,     &conf_scope_site,
+		&conf_scope_site_tls,	   &conf_scope_hsts,	       &conf_scope_cache,
+		&conf_scope_query,	   &conf_scope_rule,	       &conf_scope_match,
+		&conf_scope_request_edits, &conf_scope_response_edits, &conf_scope_respond,
+		&conf_scope_redirect,
 	};
 	char *text = NULL;
 	size_t bytes = 0;

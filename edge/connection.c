@@ -14,6 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "edge/arrival.h"
 #include "edge/request.h"
 
 enum { LINGER_MS = 2000, LINGER_BYTES_MAX = 1 << 20, KEPT_BLOCKS = 64 };
@@ -30,6 +31,8 @@ static const struct step steps[] = {
 };
 
 static void connection_end(struct machine *m);
+static int take_block(struct connection *c);
+static void give_block(struct connection *c);
 
 static struct connection *of(struct machine *m)
 {
@@ -41,32 +44,70 @@ static struct connection *of(struct machine *m)
 
 /* --- opening --------------------------------------------------------------------------------- */
 
-static void describe(struct exchange *x, const struct sock_addr *peer)
+static void connection_drain(struct worker_client *client);
+static void connection_cut(struct worker_client *client);
+
+static const struct worker_client_ops client_ops = { connection_drain, connection_cut };
+
+static void describe(struct exchange *x, const struct arrival *a)
 {
 	x->ops = &h1_ops;
-	x->scheme = VIEW("http");
-	x->peer = *peer;
+	x->scheme = a->io != NULL ? VIEW("https") : VIEW("http");
+	x->peer = a->peer;
+	x->client = a->client;
+	x->identity = a->identity;
 }
 
-void connection_open(struct worker *w, int fd, const struct sock_addr *peer,
-		     const struct conf_listener *listener)
+static void close_stream(struct io *io, int fd)
+{
+	if (io != NULL)
+		io->ops->free(io);
+	close(fd);
+}
+
+/* What was read to tell the protocol is the first head's beginning. */
+static int take_early(struct connection *c, const struct arrival *a)
+{
+	if (a->early_bytes == 0)
+		return 0;
+	if (take_block(c) != 0)
+		return -ENOMEM;
+	memcpy(c->block->bytes, a->early, a->early_bytes);
+	c->in_end = a->early_bytes;
+	return 0;
+}
+
+static struct connection *connection_new(struct worker *w, const struct arrival *a)
 {
 	struct connection *c = calloc(1, sizeof(*c));
 
-	if (c == NULL || machine_init(&c->m, w->loop, fd, steps, connection_end) != 0) {
+	if (c == NULL)
+		return NULL;
+	c->w = w;
+	if (take_early(c, a) != 0 || machine_init(&c->m, w->loop, a->fd, steps, connection_end) != 0) {
+		give_block(c);
 		free(c);
-		close(fd);
+		return NULL;
+	}
+	return c;
+}
+
+void connection_open(struct worker *w, struct arrival *a)
+{
+	struct connection *c = connection_new(w, a);
+
+	if (c == NULL) {
+		close_stream(a->io, a->fd);
+		worker_client_gone(w, NULL, &a->peer);
 		return;
 	}
 	c->magic = CONNECTION_MAGIC;
-	c->fd = fd;
-	c->w = w;
-	c->listener = listener;
+	c->listener = a->listener;
 	c->draining = w->draining;
-	describe(&c->x, peer);
-	list_append(&w->connections, &c->link);
-	w->connection_count++;
-	sock_tune(fd);
+	io_plain_init(&c->plain, a->fd);
+	c->io = a->io != NULL ? a->io : &c->plain;
+	describe(&c->x, a);
+	worker_client_add(w, &c->client, &client_ops);
 	machine_deadline(&c->m, w->conf->limits.header_timeout_ms);
 	machine_wake(&c->m);
 }
@@ -170,7 +211,7 @@ static enum step_result head_timed_out(struct connection *c)
 static enum step_result head_parsed(struct connection *c)
 {
 	c->in_start += c->scan.head_bytes;
-	c->keep_alive = c->rq.keep_alive;
+	c->keep_alive = c->rq.keep_alive && !c->io->closing;
 	return begin_exchange(c, HTTP_OK);
 }
 
@@ -197,20 +238,38 @@ static enum step_result parse_head(struct connection *c)
 /* Reads once. 1: bytes came; 0: none now; negative: the client is done or gone. */
 static int read_some(struct connection *c)
 {
-	ssize_t n;
+	int64_t n;
 
 	if (take_block(c) != 0)
 		return -ENOMEM;
-	n = recv(c->fd, c->block->bytes + c->in_end, c->block->capacity - c->in_end, 0);
+	n = c->io->ops->read(c->io, c->block->bytes + c->in_end, c->block->capacity - c->in_end);
 	if (n > 0) {
 		if (c->in_end == c->in_start)
 			machine_deadline(&c->m, c->w->conf->limits.header_timeout_ms);
 		c->in_end += (size_t)n;
 		return 1;
 	}
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		return 0;
-	return -ECONNRESET;
+	return n == -EAGAIN ? 0 : -ECONNRESET;
+}
+
+static enum step_result wait_for_socket(const struct io *io)
+{
+	if (io->wait == (WATCH_READ | WATCH_WRITE))
+		return STEP_BOTH;
+	return io->wait == WATCH_WRITE ? STEP_WRITE : STEP_READ;
+}
+
+/* For more of a head; what the stream has in memory already no event tells of. */
+static enum step_result wait_for_more(struct connection *c)
+{
+	return c->io->ops->buffered(c->io) ? STEP_NEXT : STEP_READ;
+}
+
+/* Nothing has come of a next request, and none would be served. */
+static bool may_leave(const struct connection *c)
+{
+	return (c->draining || c->io->closing) && (c->block == NULL || c->in_end == c->in_start) &&
+	       c->served > 0;
 }
 
 static enum step_result step_head(struct machine *m)
@@ -219,24 +278,25 @@ static enum step_result step_head(struct machine *m)
 	enum step_result r;
 	int got;
 
-	if (m->broken ||
-	    (c->draining && (c->block == NULL || c->in_end == c->in_start) && c->served > 0))
+	if (m->broken || may_leave(c))
 		return STEP_DONE;
 	if (m->timed_out)
 		return head_timed_out(c);
 	if (c->block != NULL && c->in_end > c->in_start && c->scan.scanned == 0) {
-		r = parse_head(c); /* pipelined */
+		r = parse_head(c); /* pipelined, or read before we were */
 		if (r != STEP_READ)
 			return r;
 	}
 	got = read_some(c);
 	if (got < 0)
 		return STEP_DONE;
-	if (got > 0)
-		return parse_head(c);
+	if (got > 0) {
+		r = parse_head(c);
+		return r == STEP_READ ? wait_for_more(c) : r;
+	}
 	if (c->in_end == c->in_start)
 		give_block(c);
-	return STEP_READ;
+	return may_leave(c) ? STEP_DONE : wait_for_socket(c->io);
 }
 
 /* --- step: exchange ----------------------------------------------------------------------------- */
@@ -263,11 +323,14 @@ static enum step_result exchange_over(struct connection *c)
 	c->request_over = false;
 	if (c->aborted || c->x.gone || m->broken)
 		return STEP_DONE;
-	if (!c->keep_alive || !c->body_ended || c->draining) {
-		/* Only a client that wanted it so is known to send nothing more. */
-		if (!c->rq.keep_alive && c->body_ended && c->in_end == c->in_start)
+	if (!c->keep_alive || !c->body_ended || c->draining || c->io->closing) {
+		/* Only a client that wanted it so is known to send nothing more: closing is then end enough. */
+		bool silent = !c->rq.keep_alive && c->body_ended && c->in_end == c->in_start;
+
+		if (!silent || c->io != &c->plain)
+			c->io->ops->end(c->io);
+		if (silent)
 			return STEP_DONE;
-		shutdown(c->fd, SHUT_WR);
 		machine_deadline(m, LINGER_MS);
 		return machine_goto(m, STEP_LINGER);
 	}
@@ -279,7 +342,17 @@ static enum step_result exchange_over(struct connection *c)
 		return STEP_NEXT;
 	}
 	machine_deadline(m, c->w->conf->limits.idle_timeout_ms);
-	return STEP_READ;
+	return wait_for_more(c);
+}
+
+/* What the stream holds goes first; only then is there room for more. */
+static void send_held(struct connection *c)
+{
+	int r = c->io->ops->flush(c->io);
+
+	if (r != 0 && r != -EAGAIN)
+		c->x.gone = true;
+	c->blocked = r == -EAGAIN;
 }
 
 static enum step_result step_exchange(struct machine *m)
@@ -291,9 +364,13 @@ static enum step_result step_exchange(struct machine *m)
 	if (m->broken)
 		c->x.gone = true;
 	c->blocked = false;
+	if (c->io->holds && !c->x.gone)
+		send_held(c);
 	if (c->x.request != NULL)
 		machine_wake(c->x.request);
-	return m->broken ? STEP_PARK : STEP_GUARD;
+	if (m->broken)
+		return STEP_PARK;
+	return c->blocked ? STEP_WRITE : STEP_GUARD;
 }
 
 /* --- step: linger -------------------------------------------------------------------------------- */
@@ -306,7 +383,7 @@ static enum step_result step_linger(struct machine *m)
 
 	if (m->broken || m->timed_out)
 		return STEP_DONE;
-	n = recv(c->fd, waste, sizeof(waste), 0);
+	n = recv(c->io->fd, waste, sizeof(waste), MSG_DONTWAIT); /* TLS: as it is, nobody reads it */
 	if (n < 0 && errno == EAGAIN)
 		return STEP_READ;
 	if (n <= 0)
@@ -324,32 +401,35 @@ static void connection_end(struct machine *m)
 	struct sock_addr peer = c->x.peer;
 
 	give_block(c);
-	close(c->fd);
-	list_remove(&c->link);
-	w->connection_count--;
+	c->io->ops->free(c->io);
+	close(c->plain.fd);
+	worker_client_gone(w, &c->client, &peer);
 	c->magic = 0;
 	free(c);
-	worker_connection_gone(w, &peer);
 }
 
-void connections_drain(struct worker *w)
+static struct connection *of_client(struct worker_client *client)
 {
-	LIST_EACH (&w->connections, at, next) {
-		struct connection *c = LIST_ENTRY(at, struct connection, link);
+	struct connection *c = CONTAINER_OF(client, struct connection, client);
 
-		c->draining = true;
-		if (c->m.step == STEP_HEAD)
-			machine_wake(&c->m);
-	}
+	CHECK_MAGIC(c, CONNECTION_MAGIC);
+	return c;
 }
 
-/* The machines end by themselves in this turn: each sees a broken descriptor. */
-void connections_abort(struct worker *w)
+static void connection_drain(struct worker_client *client)
 {
-	LIST_EACH (&w->connections, at, next) {
-		struct connection *c = LIST_ENTRY(at, struct connection, link);
+	struct connection *c = of_client(client);
 
-		c->m.broken = true;
+	c->draining = true;
+	if (c->m.step == STEP_HEAD)
 		machine_wake(&c->m);
-	}
+}
+
+/* The machine ends by itself in this turn: it sees a broken descriptor. */
+static void connection_cut(struct worker_client *client)
+{
+	struct connection *c = of_client(client);
+
+	c->m.broken = true;
+	machine_wake(&c->m);
 }

@@ -4,6 +4,7 @@
 
 #include <sys/uio.h>
 
+#include "edge/base/io.h"
 #include "edge/base/machine.h"
 #include "edge/exchange.h"
 #include "edge/http/chunked.h"
@@ -26,10 +27,10 @@ struct head_block {
 
 struct connection {
 	uint32_t magic;
-	int fd;
 	struct machine m;
 	struct worker *w;
-	struct list link;
+	struct worker_client client;
+	struct io plain, *io; /* io: &plain, or the TLS stream that we own */
 	const struct conf_listener *listener;
 	struct exchange x;
 
@@ -48,10 +49,9 @@ struct connection {
 	int pending_first, pending_count;
 	char status_line[64], framing_lines[112], chunk_line[HTTP_CHUNK_LINE_MAX + 4];
 	bool chunked, chunk_open, until_close; /* until_close: our close is the body's end */
-	uint64_t chunk_left; /* of the chunk whose size line was sent or is pending */
-	bool blocked;	     /* the socket was full; a write event is awaited */
-	bool corked;	     /* the kernel was promised more: it may keep back what it has */
-	int untaken_bytes; /* in the socket when that was last looked at; INT_MAX: before the last send */
+	uint64_t chunk_left;   /* of the chunk whose size line was sent or is pending */
+	bool blocked;	       /* the socket was full; a write event is awaited */
+	int64_t untaken_bytes; /* when that was last looked at; INT64_MAX: before the last send */
 
 	bool keep_alive, aborted, request_over, draining;
 	uint64_t served, drained_bytes; /* drained: read and thrown away while lingering */

@@ -13,6 +13,7 @@
 #include "edge/http/head.h"
 
 struct exchange;
+struct tls_identity;
 
 /* The head of an answer: status line, then fields, then ours; framing is the connection's business. */
 struct answer {
@@ -55,10 +56,14 @@ struct exchange {
 	bool sent_head;			 /* some of the head may have left */
 	uint64_t sent_bytes;		 /* body bytes, for the log */
 	int64_t began_us, first_byte_us; /* monotonic; 0: not yet */
-	struct view scheme;		 /* "http" */
+	struct view scheme;		 /* "http" or "https" */
 	struct view protocol;		 /* "HTTP/1.1", for the log */
 	struct view via_version;	 /* "1.1", for Via */
-	struct sock_addr peer;
+	struct view tls; /* "TLSv1.3 TLS_AES_128_GCM_SHA256", for the log; empty: plain. Lives as long as the connection */
+	struct sock_addr peer;		     /* of the socket */
+	struct sock_addr client;	     /* who a PROXY header says it is; else as peer */
+	const struct tls_identity *identity; /* which sites the connection may ask for; NULL: plain */
+	bool early; /* came as TLS early data and the handshake isn't done: anybody may have repeated it */
 };
 
 #endif

@@ -94,7 +94,7 @@ static bool believes(const struct request *r, enum http_field_id id)
 static void put_forwarded(struct text *t, const struct request *r)
 {
 	const struct http_fields *f = &r->rq->fields;
-	char peer[SOCK_ADDR_TEXT];
+	char client[SOCK_ADDR_TEXT];
 
 	text_put(t, VIEW("X-Forwarded-For: "));
 	if (r->peer_trusted) {
@@ -105,7 +105,7 @@ static void put_forwarded(struct text *t, const struct request *r)
 			text_put(t, VIEW(", "));
 		}
 	}
-	text_put(t, view_str(sock_addr_host(&r->x->peer, peer)));
+	text_put(t, view_str(sock_addr_host(&r->x->client, client)));
 	text_put(t, VIEW("\r\n"));
 	if (!believes(r, FIELD_X_FORWARDED_PROTO))
 		text_line(t, VIEW("X-Forwarded-Proto"), r->x->scheme);

@@ -6,12 +6,6 @@
  * HTTP/1.1, each as large as the bytes that are there; on HTTP/1.0 the close ends it.
  */
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <linux/sockios.h>
-#include <netinet/tcp.h>
-#include <sys/ioctl.h>
-#include <sys/sendfile.h>
 #include <sys/socket.h>
 
 #include "edge/connection.h"
@@ -39,7 +33,7 @@ void h1_begin(struct connection *c)
 	c->continue_due = parsed && rq->expect_continue;
 	http_chunked_init(&c->body_chunks);
 	c->pending_first = c->pending_count = 0;
-	c->chunked = c->until_close = c->blocked = c->corked = c->request_over = false;
+	c->chunked = c->until_close = c->blocked = c->request_over = false;
 	c->x.request = NULL;
 	c->x.sent_head = false;
 	c->x.sent_bytes = 0;
@@ -51,33 +45,43 @@ void h1_begin(struct connection *c)
 
 /* --- request bodies ------------------------------------------------------------------------------- */
 
+/* Half of an interim answer can't be taken back; one that is not sent at all is not missed. */
+static void send_aside(struct connection *c, const struct iovec *v, int count)
+{
+	size_t all = 0;
+	int64_t sent;
+
+	for (int i = 0; i < count; i++)
+		all += v[i].iov_len;
+	sent = c->io->ops->write(c->io, v, count, false);
+	if (sent > 0 && (size_t)sent < all)
+		c->x.gone = true;
+}
+
 static void send_continue(struct connection *c)
 {
-	static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
-
-	ssize_t sent;
+	static char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
+	const struct iovec v = { text, sizeof(text) - 1 };
 
 	c->continue_due = false;
-	sent = send(c->fd, text, sizeof(text) - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
-	if (sent > 0 && (size_t)sent < sizeof(text) - 1)
-		c->x.gone = true; /* half of it can't be taken back; one that is not told at all goes on by itself */
+	send_aside(c, &v, 1);
 }
 
 /* 1: bytes came; 0: none now; negative: gone. */
 static int fill_input(struct connection *c)
 {
-	ssize_t n;
+	int64_t n;
 
 	if (c->continue_due)
 		send_continue(c);
 	c->in_start = c->in_end = c->body_space;
-	n = recv(c->fd, c->block->bytes + c->in_end, c->block->capacity - c->in_end, 0);
+	n = c->io->ops->read(c->io, c->block->bytes + c->in_end, c->block->capacity - c->in_end);
 	if (n > 0) {
 		c->in_end += (size_t)n;
 		return 1;
 	}
-	if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
-		watch_want(&c->m.watch, WATCH_READ | (c->blocked ? WATCH_WRITE : 0));
+	if (n == -EAGAIN) {
+		watch_want(&c->m.watch, c->io->wait | (c->blocked ? WATCH_WRITE : 0));
 		return 0;
 	}
 	c->x.gone = true;
@@ -171,16 +175,12 @@ static void h1_send_interim(struct exchange *x, uint16_t status, struct view fie
 	char line[64];
 	struct text t = text_over(line, sizeof(line));
 	struct iovec v[] = { { line, 0 }, { (void *)fields.p, fields.n }, { "\r\n", 2 } };
-	struct msghdr message = { .msg_iov = v, .msg_iovlen = ARRAY_LEN(v) };
-	ssize_t sent;
 
 	if (c->rq.minor == 0 || x->sent_head)
 		return;
 	put_status(status, &t);
 	v[0].iov_len = t.n;
-	sent = sendmsg(c->fd, &message, MSG_NOSIGNAL);
-	if (sent >= 0 && (size_t)sent < t.n + fields.n + 2)
-		x->gone = true; /* half an interim head can't be taken back */
+	send_aside(c, v, ARRAY_LEN(v));
 }
 
 static void queue(struct connection *c, const void *p, size_t n)
@@ -216,7 +216,7 @@ static void reset_on_close(const struct connection *c, bool on)
 {
 	struct linger reset = { .l_onoff = on, .l_linger = 0 };
 
-	(void)setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+	(void)setsockopt(c->io->fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
 }
 
 static void choose_framing(struct connection *c, const struct answer *a)
@@ -258,9 +258,9 @@ static void wait_writable(struct connection *c)
 	watch_want(&c->m.watch, WATCH_WRITE);
 }
 
-static int64_t failed(struct connection *c)
+static int64_t failed(struct connection *c, int64_t error)
 {
-	if (errno == EAGAIN || errno == EINTR) {
+	if (error == -EAGAIN) {
 		wait_writable(c);
 		return 0;
 	}
@@ -286,15 +286,18 @@ static size_t dequeue(struct connection *c, size_t n)
 	return n;
 }
 
-static void note_sent(struct connection *c, size_t payload)
+/* So many bytes of payload were taken; of all that was offered: what it wasn't waits. */
+static void note_sent(struct connection *c, size_t payload, bool all)
 {
 	c->x.sent_head = true;
-	c->untaken_bytes = INT_MAX;
+	c->untaken_bytes = INT64_MAX;
 	if (c->x.first_byte_us == 0)
 		c->x.first_byte_us = clock_mono_us();
 	c->x.sent_bytes += payload;
 	if (c->chunked)
 		c->chunk_left -= payload;
+	if (!all || c->io->holds)
+		wait_writable(c);
 }
 
 /* Queue and payload in one call. Payload bytes taken, 0 not now, negative gone. */
@@ -302,9 +305,8 @@ static int64_t write_out(struct connection *c, const void *p, size_t n, bool mor
 {
 	struct iovec v[ARRAY_LEN(c->pending) + 1];
 	int count = c->pending_count - c->pending_first;
-	struct msghdr message = { .msg_iov = v };
 	size_t all = n, payload;
-	ssize_t sent;
+	int64_t sent;
 
 	for (int i = 0; i < count; i++) {
 		v[i] = c->pending[c->pending_first + i];
@@ -314,15 +316,11 @@ static int64_t write_out(struct connection *c, const void *p, size_t n, bool mor
 		v[count++] = (struct iovec){ (void *)p, n };
 	if (all == 0)
 		return 0;
-	message.msg_iovlen = (size_t)count;
-	sent = sendmsg(c->fd, &message, MSG_NOSIGNAL | (more ? MSG_MORE : 0));
+	sent = c->io->ops->write(c->io, v, count, more);
 	if (sent < 0)
-		return failed(c);
-	c->corked = more;
+		return failed(c, sent);
 	payload = dequeue(c, (size_t)sent);
-	note_sent(c, payload);
-	if ((size_t)sent < all)
-		wait_writable(c);
+	note_sent(c, payload, (size_t)sent == all);
 	return (int64_t)payload;
 }
 
@@ -364,18 +362,29 @@ static bool stuck(struct connection *c)
 	return c->blocked && !c->x.gone;
 }
 
-/* What is queued leaves, also what the kernel keeps because more was promised (it would for 200 ms): setting
- * NODELAY anew does that. */
+/* Bytes that the stream has taken are out of our hands. 0; -EAGAIN; negative gone. */
+static int flush_stream(struct connection *c)
+{
+	int r = 0;
+
+	if (c->io->corked || c->io->holds)
+		r = c->io->ops->flush(c->io);
+	if (r == -EAGAIN)
+		wait_writable(c);
+	else if (r != 0)
+		c->x.gone = true;
+	return r;
+}
+
+/* What is queued leaves, also what the kernel keeps because more was promised. */
 static int64_t uncork(struct connection *c)
 {
-	int on = 1;
+	int r;
 
 	if (c->pending_count > 0)
 		return write_out(c, NULL, 0, false);
-	if (c->corked)
-		(void)setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-	c->corked = false;
-	return 0;
+	r = flush_stream(c);
+	return r == -EAGAIN ? 0 : r;
 }
 
 static int64_t h1_send_memory(struct exchange *x, const void *p, size_t n, bool last)
@@ -391,11 +400,20 @@ static int64_t h1_send_memory(struct exchange *x, const void *p, size_t n, bool 
 	return write_out(c, p, chunk_for(c, n), !last && c->chunked);
 }
 
+/* What comes behind the head, by a call that passes payload on by itself. */
+static int64_t sent_past_us(struct connection *c, int64_t sent, size_t n)
+{
+	if (sent == -EIO)
+		return sent; /* the file is shorter than the index says */
+	if (sent < 0)
+		return failed(c, sent);
+	note_sent(c, (size_t)sent, (size_t)sent == n);
+	return sent;
+}
+
 static int64_t h1_send_file(struct exchange *x, int fd, uint64_t offset, size_t n, bool last)
 {
 	struct connection *c = of(x);
-	off_t at = (off_t)offset;
-	ssize_t sent;
 	int r;
 
 	(void)last;
@@ -407,22 +425,12 @@ static int64_t h1_send_file(struct exchange *x, int fd, uint64_t offset, size_t 
 	r = flush(c, true);
 	if (r <= 0)
 		return r;
-	sent = sendfile(c->fd, fd, &at, n);
-	if (sent < 0)
-		return failed(c);
-	if (sent == 0)
-		return -EIO; /* the file is shorter than the index says */
-	c->corked = false;
-	note_sent(c, (size_t)sent);
-	if ((size_t)sent < n)
-		wait_writable(c);
-	return sent;
+	return sent_past_us(c, c->io->ops->send_file(c->io, fd, offset, n, false), n);
 }
 
 static int64_t h1_send_pipe(struct exchange *x, int pipe_fd, size_t n, bool last)
 {
 	struct connection *c = of(x);
-	ssize_t sent;
 	int r;
 
 	(void)last;
@@ -434,23 +442,19 @@ static int64_t h1_send_pipe(struct exchange *x, int pipe_fd, size_t n, bool last
 	r = flush(c, true);
 	if (r <= 0)
 		return r;
-	/* Not SPLICE_F_MORE: a pipe holds all that the origin's socket had; when more comes nobody knows. */
-	sent = splice(pipe_fd, NULL, c->fd, NULL, n, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
-	if (sent < 0)
-		return failed(c);
-	c->corked = false;
-	note_sent(c, (size_t)sent);
-	if ((size_t)sent < n)
-		wait_writable(c);
-	return sent;
+	/* Nothing more is promised: a pipe holds all that the origin's socket had; when more comes nobody knows. */
+	return sent_past_us(c, c->io->ops->send_pipe(c->io, pipe_fd, n, false), n);
 }
 
 static bool h1_taking(struct exchange *x)
 {
 	struct connection *c = of(x);
-	int before = c->untaken_bytes;
+	int64_t before = c->untaken_bytes, now = c->io->ops->untaken(c->io);
 
-	return ioctl(c->fd, SIOCOUTQ, &c->untaken_bytes) == 0 && c->untaken_bytes < before;
+	if (now < 0)
+		return false;
+	c->untaken_bytes = now;
+	return now < before;
 }
 
 /* The last chunk, with trailers. Queued once: chunked is then false. */
@@ -481,6 +485,9 @@ static int h1_finish(struct exchange *x, struct view trailers)
 		return -EAGAIN;
 	if (c->chunked)
 		return h1_finish(x, trailers); /* the head had filled the queue */
+	r = flush_stream(c);
+	if (r != 0)
+		return r;
 	if (c->until_close)
 		reset_on_close(c, false);
 	return 0;

@@ -94,7 +94,7 @@ static struct request *request_new(struct worker *w, struct exchange *x)
 	r->conf = conf_ref(w->conf);
 	r->result = STATS_RESULTS;
 	r->origin_us = -1;
-	r->client = x->peer;
+	r->client = x->client;
 	list_init(&r->follower);
 	x->request = &r->m;
 	w->request_count++;
@@ -275,6 +275,7 @@ void request_begin_background(struct request *of)
 		return;
 	x->ops = &void_ops;
 	x->peer = of->x->peer;
+	x->client = of->x->client;
 	x->scheme = of->x->scheme;
 	x->via_version = of->x->via_version;
 	x->protocol = of->x->protocol;
@@ -318,9 +319,9 @@ static void make_request_id(struct request *r)
 
 static void identify(struct request *r)
 {
-	r->peer_trusted = client_peer_trusted(r->conf, &r->x->peer);
-	r->from_downstream = client_in(&r->conf->downstream, &r->x->peer);
-	client_address(r->conf, &r->x->peer, &r->rq->fields, &r->client);
+	r->peer_trusted = client_peer_trusted(r->conf, &r->x->client);
+	r->from_downstream = client_in(&r->conf->downstream, &r->x->client);
+	client_address(r->conf, &r->x->client, &r->rq->fields, &r->client);
 	make_request_id(r);
 }
 
@@ -573,6 +574,7 @@ static void log_access(struct request *r, int64_t ttfb_us, int64_t duration_us)
 		.ttfb_us = ttfb_us,
 		.duration_us = duration_us,
 		.origin = r->origin_url,
+		.tls = r->x->tls,
 		.origin_us = r->origin_us,
 		.error = r->error != NULL ? view_str(r->error) : (struct view){ 0 },
 	};

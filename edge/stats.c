@@ -153,6 +153,8 @@ static const struct gauge_family {
 	{ "worker_connections", NULL, "Client connections open.", GAUGE(connections), false },
 	{ "worker_requests", NULL, "Requests being served.", GAUGE(requests), false },
 	{ "worker_accepted_connections", NULL, "Client connections accepted.", GAUGE(accepted), true },
+	{ "worker_bad_proxy_headers", NULL, "Connections closed for the lack of a valid PROXY header.",
+	  GAUGE(proxy_headers_bad), true },
 	{ "worker_loop_lag_seconds", "seconds", "The event loop's longest turn in the last second.",
 	  GAUGE(loop_lag_us), false },
 	{ "worker_loop_lag_max_seconds", "seconds", "Its longest turn ever.",

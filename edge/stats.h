@@ -55,6 +55,7 @@ struct stats_site {
 struct stats_gauges {
 	uint64_t connections, requests;	   /* open now; active now */
 	uint64_t accepted;		   /* since the node's start */
+	uint64_t proxy_headers_bad;	   /* connections refused for it */
 	uint64_t loop_lag_us;		   /* the longest turn of the last second */
 	uint64_t loop_lag_max_us;	   /* the longest ever */
 	uint64_t origin_idle, origin_busy; /* connections */

@@ -17,6 +17,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "edge/arrival.h"
 #include "edge/base/log.h"
 #include "edge/message.h"
 #include "edge/process.h"
@@ -132,17 +133,14 @@ static void count_connections(struct worker *w)
 static void take_connection(struct worker_listener *l, int fd, const struct sock_addr *peer)
 {
 	struct worker_process *p = l->process;
-	unsigned before;
 
 	stats_add(&p->w.stats->gauges.accepted, 1);
 	if (node_is_full(p) || peer_is_full(p, peer)) {
 		refuse(p, fd);
 		return;
 	}
-	before = p->w.connection_count;
-	connection_open(&p->w, fd, peer, &l->conf);
-	if (p->w.connection_count > before)
-		peers_add(p->given->peers, p->w.slot, peer);
+	peers_add(p->given->peers, p->w.slot, peer);
+	arrival_open(&p->w, fd, peer, &l->conf);
 	count_connections(&p->w);
 }
 
@@ -221,7 +219,11 @@ static void drain(struct worker_process *p, uint64_t timeout_ms)
 	if (p->w.draining)
 		return;
 	p->w.draining = true;
-	connections_drain(&p->w);
+	LIST_EACH (&p->w.clients, at, next) {
+		struct worker_client *c = LIST_ENTRY(at, struct worker_client, link);
+
+		c->ops->drain(c);
+	}
 	close_listeners(p);
 	timer_clear(&p->resume);
 	timer_set(&p->deadline, timeout_ms);
@@ -237,7 +239,11 @@ static void abort_connections(struct worker_process *p)
 	}
 	p->aborting = true;
 	log_info("connections_cut", "connections=%u", p->w.connection_count);
-	connections_abort(&p->w);
+	LIST_EACH (&p->w.clients, at, next) {
+		struct worker_client *c = LIST_ENTRY(at, struct worker_client, link);
+
+		c->ops->cut(c);
+	}
 	drain(p, ABORT_MS);
 	timer_set(&p->deadline, ABORT_MS);
 	end_if_idle(p);
@@ -248,9 +254,24 @@ static void on_deadline(struct timer *t)
 	abort_connections(CONTAINER_OF(t, struct worker_process, deadline));
 }
 
-void worker_connection_gone(struct worker *w, const struct sock_addr *peer)
+void worker_client_add(struct worker *w, struct worker_client *c, const struct worker_client_ops *ops)
+{
+	c->ops = ops;
+	list_append(&w->clients, &c->link);
+	w->connection_count++;
+}
+
+void worker_client_replaced(struct worker *w, struct worker_client *c)
+{
+	list_remove(&c->link);
+	w->connection_count--;
+}
+
+void worker_client_gone(struct worker *w, struct worker_client *c, const struct sock_addr *peer)
 {
 	CHECK_MAGIC(w, WORKER_MAGIC);
+	if (c != NULL)
+		worker_client_replaced(w, c);
 	peers_remove(CONTAINER_OF(w, struct worker_process, w)->given->peers, w->slot, peer);
 	count_connections(w);
 	end_if_idle(CONTAINER_OF(w, struct worker_process, w));
@@ -370,7 +391,7 @@ static int open_parts(struct worker_process *p)
 	struct worker *w = &p->w;
 	int r;
 
-	list_init(&w->connections);
+	list_init(&w->clients);
 	if (getrandom(w->boot_secret, sizeof(w->boot_secret), 0) != (ssize_t)sizeof(w->boot_secret))
 		return -EIO;
 	w->loop = loop_new();

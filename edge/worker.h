@@ -16,7 +16,18 @@
 #include "origin/fetch.h"
 #include "origin/pipe.h"
 
-struct connection;
+/* Whatever holds a client's socket: an arrival, a connection of HTTP/1 or HTTP/2, a tunnel. */
+struct worker_client {
+	struct list link;
+	const struct worker_client_ops *ops;
+};
+
+struct worker_client_ops {
+	/* w->draining was set: idle ones end, busy ones end after their answer. */
+	void (*drain)(struct worker_client *c);
+	/* The deadline has passed: end in this turn. */
+	void (*cut)(struct worker_client *c);
+};
 
 struct worker {
 	uint32_t magic;
@@ -30,7 +41,7 @@ struct worker {
 	struct mono refusal_told; /* when it was last logged that a store takes no more */
 	struct stats_worker *stats;
 	struct access_log *access;
-	struct list connections; /* of struct connection */
+	struct list clients; /* of struct worker_client; connection_count of them */
 	unsigned connection_count, request_count;
 	unsigned transfer_count;   /* fills under way, with or without a client */
 	unsigned background_waits; /* requests for nobody that wait for a claim */
@@ -43,24 +54,20 @@ struct worker {
 	unsigned free_head_count, free_request_count;
 };
 
-/* --- what worker.c calls (connection.c) ------------------------------------------------------- */
+/* --- what worker.c calls ---------------------------------------------------------------------- */
 
-/* Takes the accepted socket (closes it on failure). The listener belongs to w->conf. */
-void connection_open(struct worker *w, int fd, const struct sock_addr *peer,
-		     const struct conf_listener *listener);
-/* w->draining was set: idle connections close, busy ones close after their answer. */
-void connections_drain(struct worker *w);
-/* Deadline passed: close all, now. */
-void connections_abort(struct worker *w);
-/* Frees what was kept for reuse; all connections are gone. */
+/* Frees what was kept for reuse; all connections are gone (connection.c). */
 void connections_free_kept(struct worker *w);
 /* The same for requests (request.c). */
 void requests_free_kept(struct worker *w);
 
-/* --- what connection.c calls back (worker.c) ---------------------------------------------------- */
+/* --- what whoever holds a socket calls (worker.c) ------------------------------------------------ */
 
-/* A connection is gone (connection_count is already less): a draining worker may be done. */
-void worker_connection_gone(struct worker *w, const struct sock_addr *peer);
+void worker_client_add(struct worker *w, struct worker_client *c, const struct worker_client_ops *ops);
+/* Its socket has gone over to another client of the worker, which was added before. */
+void worker_client_replaced(struct worker *w, struct worker_client *c);
+/* Its socket is closed: a draining worker may be done. The last call. NULL: there was no memory for it. */
+void worker_client_gone(struct worker *w, struct worker_client *c, const struct sock_addr *peer);
 /* The same of a transfer. */
 void worker_transfer_gone(struct worker *w);
 

@@ -29,7 +29,8 @@ struct io_ops {
 	int64_t (*send_pipe)(struct io *io, int pipe_fd, size_t n, bool more);
 	/* Is payload buffered that no event of the socket will tell of? */
 	bool (*buffered)(const struct io *io);
-	/* What was taken leaves for the socket. 0 all; -EAGAIN; else broken. */
+	/* What was taken leaves: from our buffer to the socket, and what the kernel keeps back since more was promised to
+	 * the network. 0 all; -EAGAIN; else broken. */
 	int (*flush)(struct io *io);
 	/* Bytes taken that the peer's kernel has not acknowledged: in our buffer and in the socket's. Negative: unknown. */
 	int64_t (*untaken)(const struct io *io);
@@ -45,9 +46,20 @@ struct io {
 	uint8_t wait;	  /* WATCH_READ | WATCH_WRITE, after -EAGAIN */
 	bool splices_in;  /* splice out of the descriptor gives payload */
 	bool splices_out; /* send_file and send_pipe pass through no memory of ours */
+	bool corked;	  /* the kernel was promised more: it may keep back what it has */
+	bool holds; /* bytes that were taken wait in our buffer: until flush has sent them, nothing more is taken */
+	bool closing; /* no new answer may begin: the stream will not be able to go on */
 };
 
 /* A plain socket; free does nothing. */
 void io_plain_init(struct io *io, int fd);
+
+/* The socket itself, past what is above it: for plain streams, and where the kernel does the TLS. */
+int64_t io_socket_read(struct io *io, void *p, size_t n);
+int64_t io_socket_write(struct io *io, const struct iovec *v, int count, bool more);
+int64_t io_socket_send_file(struct io *io, int fd, uint64_t offset, size_t n, bool more);
+int64_t io_socket_send_pipe(struct io *io, int pipe_fd, size_t n, bool more);
+int64_t io_socket_untaken(const struct io *io);
+int io_socket_flush(struct io *io);
 
 #endif

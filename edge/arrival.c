@@ -1,0 +1,230 @@
+/*
+ * From an accepted socket to a protocol: PROXY header, TLS handshake, ALPN or the first bytes.
+ *
+ * A plain HTTP/1 listener has nothing to find out: its sockets become connections at once. All others get a machine
+ * here, with one deadline for everything (limits.header_timeout). Nothing is read that belongs to who
+ * comes after, but for the few bytes that tell HTTP/2 from HTTP/1; those go along.
+ */
+#include "edge/arrival.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "edge/base/log.h"
+#include "edge/base/machine.h"
+#include "edge/client.h"
+#include "edge/proxy_header.h"
+#include "edge/worker.h"
+
+enum { ARRIVING_MAGIC = 0x61727276 };
+
+static enum step_result step_proxy(struct machine *m);
+static enum step_result step_protocol(struct machine *m);
+
+enum { STEP_PROXY, STEP_PROTOCOL };
+static const struct step steps[] = {
+	[STEP_PROXY] = { "proxy", step_proxy },
+	[STEP_PROTOCOL] = { "protocol", step_protocol },
+};
+
+struct arriving {
+	uint32_t magic;
+	struct machine m;
+	struct worker *w;
+	struct worker_client client;
+	struct arrival a;
+	bool passed, h2; /* passed: it goes on as a connection of HTTP/2 or HTTP/1 */
+	size_t header_bytes;
+	char header[PROXY_HEADER_MAX];
+};
+
+static void arriving_end(struct machine *m);
+static void arriving_drain(struct worker_client *client);
+static void arriving_cut(struct worker_client *client);
+
+static const struct worker_client_ops client_ops = { arriving_drain, arriving_cut };
+
+static struct arriving *of(struct machine *m)
+{
+	struct arriving *r = CONTAINER_OF(m, struct arriving, m);
+
+	CHECK_MAGIC(r, ARRIVING_MAGIC);
+	return r;
+}
+
+/* --- opening ----------------------------------------------------------------------------------- */
+
+static bool sends_proxy_header(const struct arrival *a)
+{
+	return client_in(&a->listener->proxy_from, &a->peer);
+}
+
+static bool is_simple(const struct arrival *a)
+{
+	return !a->listener->tls && !a->listener->http2 && !sends_proxy_header(a);
+}
+
+static void refuse(struct worker *w, const struct arrival *a)
+{
+	close(a->fd);
+	worker_client_gone(w, NULL, &a->peer);
+}
+
+void arrival_open(struct worker *w, int fd, const struct sock_addr *peer,
+		  const struct conf_listener *listener)
+{
+	struct arrival a = { .fd = fd, .peer = *peer, .client = *peer, .listener = listener };
+	struct arriving *r;
+
+	sock_tune(fd);
+	if (is_simple(&a)) {
+		connection_open(w, &a);
+		return;
+	}
+	r = calloc(1, sizeof(*r));
+	if (r == NULL || machine_init(&r->m, w->loop, fd, steps, arriving_end) != 0) {
+		free(r);
+		refuse(w, &a);
+		return;
+	}
+	r->magic = ARRIVING_MAGIC;
+	r->w = w;
+	r->a = a;
+	worker_client_add(w, &r->client, &client_ops);
+	machine_deadline(&r->m, w->conf->limits.header_timeout_ms);
+	machine_goto(&r->m, sends_proxy_header(&a) ? STEP_PROXY : STEP_PROTOCOL);
+	machine_wake(&r->m);
+}
+
+static bool is_late(const struct machine *m)
+{
+	return m->timed_out || m->broken;
+}
+
+/* --- step: proxy -------------------------------------------------------------------------------- */
+
+static enum step_result bad_header(struct arriving *r)
+{
+	char peer[SOCK_ADDR_TEXT];
+
+	stats_add(&r->w->stats->gauges.proxy_headers_bad, 1);
+	log_debug("proxy_header_bad", "peer=%s bytes=%zu", sock_addr_text(&r->a.peer, peer),
+		  r->header_bytes);
+	return STEP_DONE;
+}
+
+/* Takes n bytes that have been looked at off the socket. */
+static bool take(struct arriving *r, size_t n)
+{
+	if (recv(r->a.fd, r->header + r->header_bytes, n, MSG_DONTWAIT) != (ssize_t)n)
+		return false;
+	r->header_bytes += n;
+	return true;
+}
+
+/* What follows the header is for others to read: first one looks, then takes what is the header's. */
+static enum step_result step_proxy(struct machine *m)
+{
+	struct arriving *r = of(m);
+	struct proxy_header found;
+	ssize_t n;
+
+	if (is_late(m))
+		return bad_header(r);
+	n = recv(r->a.fd, r->header + r->header_bytes, sizeof(r->header) - r->header_bytes,
+		 MSG_PEEK | MSG_DONTWAIT);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return STEP_READ;
+	if (n <= 0)
+		return bad_header(r);
+	switch (proxy_header_parse(r->header, r->header_bytes + (size_t)n, &found)) {
+	case PROXY_HEADER_MORE:
+		return take(r, (size_t)n) && r->header_bytes < sizeof(r->header) ? STEP_READ
+										 : bad_header(r);
+	case PROXY_HEADER_BAD:
+		return bad_header(r);
+	case PROXY_HEADER_DONE:
+		break;
+	}
+	if (!take(r, found.bytes - r->header_bytes))
+		return bad_header(r);
+	if (found.known)
+		r->a.client = found.client;
+	return machine_goto(m, STEP_PROTOCOL);
+}
+
+static enum step_result pass(struct arriving *r, bool h2)
+{
+	r->passed = true;
+	r->h2 = h2;
+	return STEP_DONE;
+}
+
+/* --- step: protocol ------------------------------------------------------------------------------- */
+
+static enum step_result step_protocol(struct machine *m)
+{
+	static const struct view preface = { "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 24 };
+	struct arriving *r = of(m);
+	struct arrival *a = &r->a;
+	ssize_t n;
+
+	if (is_late(m))
+		return STEP_DONE;
+	if (!a->listener->http1 || !a->listener->http2)
+		return pass(r, a->listener->http2);
+	n = recv(a->fd, a->early + a->early_bytes, sizeof(a->early) - a->early_bytes, MSG_DONTWAIT);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return STEP_READ;
+	if (n <= 0)
+		return STEP_DONE;
+	a->early_bytes += (size_t)n;
+	if (a->early_bytes >= preface.n)
+		return pass(r, memcmp(a->early, preface.p, preface.n) == 0);
+	return memcmp(a->early, preface.p, a->early_bytes) == 0 ? STEP_READ : pass(r, false);
+}
+
+/* --- the end --------------------------------------------------------------------------------------- */
+
+/* The machine has let go of the descriptor: its next owner may watch it. */
+static void arriving_end(struct machine *m)
+{
+	struct arriving *r = of(m);
+	struct worker *w = r->w;
+
+	if (!r->passed) {
+		if (r->a.io != NULL)
+			r->a.io->ops->free(r->a.io);
+		close(r->a.fd);
+		worker_client_gone(w, &r->client, &r->a.peer);
+	} else {
+		worker_client_replaced(w, &r->client);
+		connection_open(w, &r->a);
+	}
+	r->magic = 0;
+	free(r);
+}
+
+static struct arriving *of_client(struct worker_client *client)
+{
+	struct arriving *r = CONTAINER_OF(client, struct arriving, client);
+
+	CHECK_MAGIC(r, ARRIVING_MAGIC);
+	return r;
+}
+
+/* It came before the drain: it may ask for one thing more. */
+static void arriving_drain(struct worker_client *client)
+{
+	(void)client;
+}
+
+static void arriving_cut(struct worker_client *client)
+{
+	struct arriving *r = of_client(client);
+
+	r->m.broken = true;
+	machine_wake(&r->m);
+}

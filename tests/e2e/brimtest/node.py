@@ -136,8 +136,11 @@ class Node:
         return [*self.wrapper, self.brim, *self.args, "--listen", self.address, "--store", self.store]
 
     def start(self, ready=True, timeout=30):
-        """Starts it and waits until it is ready for traffic."""
-        for _ in range(4):
+        """Starts it and waits until it is ready for traffic. Where another has its port: on another one, unless it was there
+        before (what is stored bears the port), and then again until the other is gone."""
+        before = self.process is not None
+        deadline = time.monotonic() + 60 * PATIENCE
+        while time.monotonic() < deadline:
             self.write_conf()
             mark = len(self.stderr())
             self.spawn()
@@ -149,7 +152,8 @@ class Node:
             except StartFailed:
                 if not re.search("[Aa]ddress already in use|EADDRINUSE", self.stderr()[mark:]):
                     raise
-                self._other_port()
+                if not before:
+                    self._other_port()
         raise AssertionError("no free port")
 
     def _other_port(self):

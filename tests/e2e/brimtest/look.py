@@ -18,8 +18,7 @@ def until_hit(node, target, body=None, timeout=30, **kw):
 
 def worker_of(node, connection):
     """The pid of the worker that serves a client's connection: who holds the socket at the other end."""
-    mine = connection.sock.getsockname()[1]
-    ends = f"0100007F:{node.port:04X} 0100007F:{mine:04X}"
+    ends = f"0100007F:{connection.sock.getpeername()[1]:04X} 0100007F:{connection.sock.getsockname()[1]:04X}"
 
     def inode():
         with open("/proc/net/tcp") as f:

@@ -41,7 +41,8 @@ class Nginx:
     def start(self):
         self.port = free_port()
         self.url = f"{'https' if self.tls else 'http'}://127.0.0.1:{self.port}"
-        certificate = (f"ssl_certificate {self.tls.certificate}; ssl_certificate_key {self.tls.key}; ssl_conf_command Options KTLS;"
+        certificate = (f"ssl_certificate {self.tls.certificate}; ssl_certificate_key {self.tls.key}; "
+                       "ssl_protocols TLSv1.2 TLSv1.3; ssl_conf_command Options KTLS;"
                        if self.tls else "")
         path = os.path.join(self.directory, "nginx.conf")
         with open(path, "w") as f:
@@ -75,7 +76,7 @@ class Nginx:
         try:
             if self.process is not None and self.process.poll() is None:
                 self.process.send_signal(signal.SIGTERM)
-                self.process.wait(10)
+                self.process.wait(30)
         finally:
             if self.process is not None and self.process.poll() is None:
                 self.process.kill()

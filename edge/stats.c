@@ -163,6 +163,12 @@ static const struct gauge_family {
 	  GAUGE(origin_idle), false },
 	{ "worker_origin_busy_connections", NULL, "Connections to origins in use.",
 	  GAUGE(origin_busy), false },
+	{ "worker_origin_tls_handshakes", NULL, "TLS handshakes made with origins.",
+	  GAUGE(origin_tls_handshakes), true },
+	{ "worker_origin_tls_resumed", NULL, "Those of them that resumed a session.",
+	  GAUGE(origin_tls_resumed), true },
+	{ "worker_origin_tls_failures", NULL, "TLS handshakes with origins that failed.",
+	  GAUGE(origin_tls_failures), true },
 	{ "worker_fills", NULL, "Objects being written to a store.", GAUGE(fills), false },
 };
 

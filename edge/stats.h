@@ -59,6 +59,8 @@ struct stats_gauges {
 	uint64_t loop_lag_us;		   /* the longest turn of the last second */
 	uint64_t loop_lag_max_us;	   /* the longest ever */
 	uint64_t origin_idle, origin_busy; /* connections */
+	/* With origins, since the node's start; those resumed are among the handshakes, those that failed are not. */
+	uint64_t origin_tls_handshakes, origin_tls_resumed, origin_tls_failures;
 	uint64_t fills;			   /* going on now */
 } __attribute__((aligned(64)));
 

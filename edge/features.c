@@ -6,8 +6,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/sendfile.h>
@@ -15,6 +13,9 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
+
+#include "edge/base/sock.h"
+#include "edge/base/tls.h"
 
 enum { SYS_CACHESTAT = 451 /* since 6.5; newer than many libc headers */ };
 
@@ -24,54 +25,12 @@ static void close_pair(int fds[2])
 	close(fds[1]);
 }
 
-/* Two connected TCP sockets. kTLS can only be asked for on such. */
-static bool tcp_pair(int out_fds[2])
-{
-	struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	socklen_t len = sizeof(a);
-	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	int client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	int server = -1;
-
-	if (listener >= 0 && client >= 0 && bind(listener, (struct sockaddr *)&a, len) == 0 &&
-	    listen(listener, 1) == 0 && getsockname(listener, (struct sockaddr *)&a, &len) == 0 &&
-	    connect(client, (struct sockaddr *)&a, len) == 0)
-		server = accept4(listener, (struct sockaddr *)&a, &len, SOCK_CLOEXEC);
-	if (listener >= 0)
-		close(listener);
-	if (server < 0) {
-		if (client >= 0)
-			close(client);
-		return false;
-	}
-	out_fds[0] = client;
-	out_fds[1] = server;
-	return true;
-}
-
-/* gVisor accepts the option and does nothing: only what can be read back counts. */
-static bool find_ktls(void)
-{
-	char name[16] = "";
-	socklen_t len = sizeof(name);
-	int fds[2];
-	bool found;
-
-	if (!tcp_pair(fds))
-		return false;
-	found = setsockopt(fds[0], IPPROTO_TCP, TCP_ULP, "tls", sizeof("tls")) == 0 &&
-		getsockopt(fds[0], IPPROTO_TCP, TCP_ULP, name, &len) == 0 &&
-		strncmp(name, "tls", 3) == 0;
-	close_pair(fds);
-	return found;
-}
-
 static bool find_splice(void)
 {
 	int sockets[2], pipes[2];
 	bool found;
 
-	if (!tcp_pair(sockets))
+	if (sock_pair(sockets) != 0)
 		return false;
 	if (pipe2(pipes, O_CLOEXEC) != 0) {
 		close_pair(sockets);
@@ -119,7 +78,7 @@ static bool find_sendfile(void)
 	off_t offset = 0;
 	bool found = false;
 
-	if (fd >= 0 && tcp_pair(fds)) {
+	if (fd >= 0 && sock_pair(fds) == 0) {
 		found = sendfile(fds[0], fd, &offset, 1) == 1;
 		close_pair(fds);
 	}
@@ -175,7 +134,7 @@ static bool find_reuseport(void)
 size_t features_find(struct feature out[FEATURES_MAX])
 {
 	const struct feature found[] = {
-		{ "kTLS", find_ktls(), "TLS is encrypted by the program" },
+		{ "kTLS", tls_probe(), "TLS is encrypted by the program" },
 		{ "splice", find_splice(), "bodies are copied" },
 		{ "tee", find_tee(), "stored misses are sent from the file" },
 		{ "sendfile", find_sendfile(), "bodies are copied" },

@@ -186,6 +186,38 @@ int sock_dial_result(int fd)
 }
 
 /* Heads and small bodies leave in one write each: Nagle's delay could only hurt. */
+/* A listener that nobody else knows of, and its only connection. */
+static int accept_from(int listener, int client)
+{
+	struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t len = sizeof(a);
+
+	if (bind(listener, (struct sockaddr *)&a, len) != 0 || listen(listener, 1) != 0 ||
+	    getsockname(listener, (struct sockaddr *)&a, &len) != 0 ||
+	    connect(client, (struct sockaddr *)&a, len) != 0)
+		return -1;
+	return accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+}
+
+int sock_pair(int out_fds[2])
+{
+	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int server = listener >= 0 && client >= 0 ? accept_from(listener, client) : -1;
+	int error = errno;
+
+	if (listener >= 0)
+		close(listener);
+	if (server < 0) {
+		if (client >= 0)
+			close(client);
+		return -error;
+	}
+	out_fds[0] = client;
+	out_fds[1] = server;
+	return 0;
+}
+
 void sock_tune(int fd)
 {
 	int on = 1;

@@ -51,6 +51,8 @@ int sock_listen(const struct sock_addr *a, int backlog, bool reuseport) NODISCAR
 int sock_dial(const struct sock_addr *a) NODISCARD;
 /* The outcome of a dialled socket once it is writable: 0 or a negative errno. */
 int sock_dial_result(int fd) NODISCARD;
+/* Two TCP sockets that are connected with each other over loopback, blocking, for asking the kernel what it can do. */
+int sock_pair(int out_fds[2]) NODISCARD;
 /* TCP_NODELAY and what else every TCP stream of ours wants. */
 void sock_tune(int fd);
 

@@ -1,0 +1,40 @@
+/* Among the files of TLS streams (tls.c: contexts and handshakes; tls_stream.c: payload; tls_fault.c: what went wrong). */
+#ifndef BRIM_BASE_TLS_PARTS_H
+#define BRIM_BASE_TLS_PARTS_H
+
+#include <openssl/ssl.h>
+
+#include "edge/base/tls.h"
+
+enum { TLS_MAGIC = 0x746c7373 };
+
+struct tls {
+	struct io io;
+	uint32_t magic;
+	SSL *ssl;
+	bool kernel_sends, kernel_receives, shaken; /* shaken: the handshake is done */
+	bool starved; /* OpenSSL has no whole record: an event of the socket will tell of more */
+	bool at_end;  /* the peer's FIN was seen */
+	bool broken, ended; /* nothing more is sent; our end was told */
+	const char *fault;
+	/* Sealed records that the socket did not take. */
+	char *held;
+	size_t held_from, held_until;
+	/* How payload is cut into records and writes. */
+	size_t batch_bytes, small_left;
+	int64_t sent_ms; /* when something last was */
+};
+
+struct tls *tls_of(const struct io *io);
+
+/* tls_stream.c */
+extern const struct io_ops tls_user_ops, tls_kernel_ops;
+/* A BIO that gathers records into the process's buffer and receives from the socket. NULL: no memory. */
+BIO *tls_bio_new(struct tls *t);
+/* What was gathered leaves; what the socket doesn't take is held. 0 all is out; -EAGAIN some is held; else broken. */
+int tls_push(struct tls *t, bool more) NODISCARD;
+
+/* tls_fault.c: after a call that failed, from OpenSSL's queue of errors. */
+const char *tls_fault_name(const SSL *ssl);
+
+#endif

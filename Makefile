@@ -34,7 +34,7 @@ B := build$(addprefix /,$(subst $(space),-,$(strip $(compiler) $(sanitizer))))
 
 # --- flags
 
-PACKAGES = libuv lmdb libcjson libssl libcrypto libxxhash
+PACKAGES = libuv lmdb libcjson libssl libcrypto libxxhash libnghttp2
 # Asked once; «make test» and «make run» install what is missing and then start make anew.
 ifneq ($(filter-out deps run test test-long clean format where check-format check-layers check-cppcheck,$(or $(MAKECMDGOALS),all)),)
 package_cflags := $(shell pkg-config --cflags $(PACKAGES))

@@ -201,7 +201,10 @@ static void arriving_end(struct machine *m)
 		worker_client_gone(w, &r->client, &r->a.peer);
 	} else {
 		worker_client_replaced(w, &r->client);
-		connection_open(w, &r->a);
+		if (r->h2)
+			h2_open(w, &r->a);
+		else
+			connection_open(w, &r->a);
 	}
 	r->magic = 0;
 	free(r);

@@ -170,6 +170,17 @@ static const struct gauge_family {
 	{ "worker_origin_tls_failures", NULL, "TLS handshakes with origins that failed.",
 	  GAUGE(origin_tls_failures), true },
 	{ "worker_fills", NULL, "Objects being written to a store.", GAUGE(fills), false },
+	{ "worker_h2_streams", NULL, "Streams of HTTP/2 that clients began.", GAUGE(h2_streams), true },
+	{ "worker_h2_limit_resets", NULL, "HTTP/2 connections ended: too many streams reset.",
+	  GAUGE(h2_limits[H2_LIMIT_RESETS]), true },
+	{ "worker_h2_limit_controls", NULL, "HTTP/2 connections ended: too many frames of no use.",
+	  GAUGE(h2_limits[H2_LIMIT_CONTROLS]), true },
+	{ "worker_h2_limit_acks", NULL, "HTTP/2 connections ended: acknowledgements not read.",
+	  GAUGE(h2_limits[H2_LIMIT_ACKS]), true },
+	{ "worker_h2_limit_continuations", NULL, "HTTP/2 connections ended: a head in too many frames.",
+	  GAUGE(h2_limits[H2_LIMIT_CONTINUATIONS]), true },
+	{ "worker_h2_limit_header_list", NULL, "HTTP/2 connections ended: a head far over the limit.",
+	  GAUGE(h2_limits[H2_LIMIT_HEADER_LIST]), true },
 };
 
 /* The buckets' upper bounds, as both forms name them. */

@@ -15,6 +15,7 @@
 
 #include "conf/conf.h"
 #include "edge/base/check.h"
+#include "edge/h2_limit.h"
 
 /* How a request was answered. */
 enum stats_result {
@@ -62,6 +63,8 @@ struct stats_gauges {
 	/* With origins, since the node's start; those resumed are among the handshakes, those that failed are not. */
 	uint64_t origin_tls_handshakes, origin_tls_resumed, origin_tls_failures;
 	uint64_t fills;			   /* going on now */
+	uint64_t h2_streams;		   /* begun */
+	uint64_t h2_limits[H2_LIMITS];	   /* connections ended for it */
 } __attribute__((aligned(64)));
 
 struct stats_worker {

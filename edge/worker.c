@@ -440,6 +440,7 @@ static void close_parts(struct worker_process *p)
 	timer_close(&p->resume);
 	requests_free_kept(w);
 	connections_free_kept(w);
+	h2_free_kept(w);
 	origin_pool_free(w->origins);
 	if (w->cache != NULL)
 		cache_detach(w->cache);

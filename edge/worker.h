@@ -52,7 +52,8 @@ struct worker {
 	/* Kept for the next connection or request; zeroed at first. */
 	struct head_block *free_heads;
 	struct request *free_requests;
-	unsigned free_head_count, free_request_count;
+	struct h2_stream *free_streams;
+	unsigned free_head_count, free_request_count, free_stream_count;
 };
 
 /* --- what worker.c calls ---------------------------------------------------------------------- */
@@ -61,6 +62,8 @@ struct worker {
 void connections_free_kept(struct worker *w);
 /* The same for requests (request.c). */
 void requests_free_kept(struct worker *w);
+/* And for streams of HTTP/2 (h2_session.c). */
+void h2_free_kept(struct worker *w);
 
 /* --- what whoever holds a socket calls (worker.c) ------------------------------------------------ */
 

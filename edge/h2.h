@@ -1,0 +1,203 @@
+/*
+ * A client's connection over HTTP/2 (RFC 9113), among its files:
+ *
+ *   h2.c           the connection's machine: read, flush, timeouts, drain, end
+ *   h2_session.c   nghttp2's callbacks: streams begin, bodies come, streams end
+ *   h2_limit.c     floods: what a client may do how often
+ *   h2_stream.c    the exchange table of a stream
+ *   h2_send.c      output: the buffer of a turn, DATA frames, whose turn it is
+ *   h2_head.c      request heads (pure)
+ *   h2_answer.c    answer heads (pure)
+ *
+ * nghttp2 keeps the protocol's state: HPACK, stream states, windows, the order of control frames. It has no descriptor: bytes
+ * go in by mem_recv, frames come out by mem_send. A request pulls as it does on HTTP/1: it offers bytes, and what an
+ * offer's stream may send at once becomes DATA frames; all other streams are deferred, so that the order is ours.
+ */
+#ifndef BRIM_EDGE_H2_H
+#define BRIM_EDGE_H2_H
+
+#include <nghttp2/nghttp2.h>
+
+#include "edge/arrival.h"
+#include "edge/exchange.h"
+#include "edge/h2_head.h"
+#include "edge/h2_limit.h"
+#include "edge/worker.h"
+
+enum {
+	H2_MAGIC = 0x68326363,
+	H2_STREAM_MAGIC = 0x68327374,
+	H2_OUT_BYTES = 64 << 10,
+	H2_FRAME_BYTES = 16 << 10,
+	H2_FRAME_HEAD = 9,
+	H2_QUANTUM = 64 << 10,	     /* of one stream, where others wait */
+	H2_STREAM_WINDOW = 64 << 10, /* of a request's body, unread */
+	H2_WINDOW = 256 << 10,	     /* the same of all of a connection's */
+	H2_HEADS_BYTES = 256 << 10,  /* heads of its open requests: beyond, new ones are refused */
+};
+
+/* What a request wants to send now; the session takes from it what windows and the socket allow. */
+struct h2_offer {
+	enum { H2_NOTHING, H2_MEMORY, H2_FILE, H2_PIPE, H2_END } kind;
+	const char *p;
+	int fd;
+	uint64_t offset;
+	size_t n, taken;
+	bool last;	      /* nothing follows: the last frame ends the stream */
+	struct view trailers; /* with END: lines that end the stream */
+};
+
+struct h2;
+
+/*
+ * Lifetime: HEADERS begin it → request → over. It is freed when both are done with it: the session (closed) and the
+ * request (over).
+ */
+struct h2_stream {
+	uint32_t magic;
+	int32_t id;
+	struct h2 *h;
+	struct h2_stream *next_free;
+	struct list link; /* in the connection */
+	struct exchange x;
+	struct h2_head head;
+	struct http_request rq;
+	size_t head_bytes; /* counted in the connection's */
+
+	/* The request's body, unread: body.p[body_start..body.n). */
+	struct h2_bytes body;
+	size_t body_start;
+	bool body_ended, continue_due;
+
+	/* The answer. */
+	struct answer answer;
+	struct h2_offer offer;
+	bool head_due; /* kept until something follows it, or nothing will */
+	bool ended;    /* END_STREAM is on its way */
+	bool reset;    /* RST_STREAM is */
+	bool closed;   /* the session knows it no more */
+	bool over;     /* no request has it, or not any more */
+
+	/* Its turn. */
+	struct h2_priority priority;
+	struct list queued; /* in the connection's queue of its urgency */
+	bool window_shut;   /* the client's window is: a WINDOW_UPDATE is awaited */
+	size_t quantum_left;
+	uint64_t sent_seen, drained_seen; /* when «taking» was last asked */
+};
+
+/*
+ * Lifetime: serving → closing (GOAWAY and our end are out, the peer's is awaited) → over; or lost (the socket broke) → over.
+ * Over when no stream is left.
+ */
+struct h2 {
+	uint32_t magic;
+	int fd;
+	struct machine m;
+	struct worker *w;
+	struct worker_client client;
+	struct io *io;
+	struct io plain;
+	const struct conf_listener *listener;
+	const struct tls_identity *identity;
+	struct sock_addr peer, from; /* of the socket; what a PROXY header said */
+	struct http_limits limits;
+	struct h2_meters meters;
+	nghttp2_session *session;
+
+	struct list streams;
+	unsigned stream_count;
+	uint64_t served;
+	size_t heads_bytes;
+
+	/* Output: out[out_start..out_end), then «held», which is the session's. */
+	char *out;
+	size_t out_start, out_end;
+	struct view held;
+	uint64_t written; /* to the socket, in all */
+	bool blocked;	  /* it takes nothing now */
+	bool output_due;  /* the machine was woken to send */
+	uint8_t wait;	  /* events that the stream asked for (TLS) */
+	uint8_t put_off;  /* how often in a row reading was put off for sending */
+	struct list queues[H2_URGENCIES];
+	unsigned queued_count;
+	struct h2_stream *turn;
+
+	enum h2_deadline {
+		H2_NO_DEADLINE,
+		H2_FIRST_FRAME,
+		H2_IDLE,
+		H2_HEAD,
+		H2_DRAIN,
+		H2_SEND
+	} deadline;
+	uint64_t deadline_served;
+	bool began;   /* the client's SETTINGS are there */
+	bool in_head; /* a head has begun and not ended */
+	bool draining, drained;
+	bool terminated; /* our last GOAWAY is on its way */
+	bool more_input; /* may be there: reading stopped for the sake of others */
+	bool lost;
+	bool exceeded; /* a limit was: the machine says goodbye */
+	enum h2_limit limit;
+	uint64_t waste_bytes;
+};
+
+/* --- h2_session.c */
+/* Limits and windows as SETTINGS tell them. 0 or -ENOMEM. */
+int h2_session_open(struct h2 *h, const struct conf_limits *limits) NODISCARD;
+/* Bytes from the client. 0; -EPROTO: the session can't go on (GOAWAY is on its way). */
+int h2_session_feed(struct h2 *h, const void *p, size_t n) NODISCARD;
+/* No streams are to come any more, and those that are there are cut off. */
+void h2_session_lost(struct h2 *h);
+/* The session and the request are both done with it? Then it is freed. */
+void h2_stream_release(struct h2_stream *s);
+
+/* --- h2_stream.c */
+void h2_exchange_begin(struct h2_stream *s);
+/* The client is gone, or wants no more of this. */
+void h2_exchange_gone(struct h2_stream *s);
+/* A chunk of the request's body. */
+int h2_exchange_body(struct h2_stream *s, const uint8_t *p, size_t n) NODISCARD;
+
+/* --- h2_send.c */
+/* Takes from s->offer what can be sent now. 0, or negative: the connection is broken. */
+int h2_send_offer(struct h2_stream *s) NODISCARD;
+/* May the stream send? If not, it is queued and will be woken. */
+bool h2_send_may(struct h2_stream *s);
+/* Why nothing was taken: the stream waits for its turn or its window. */
+void h2_send_wait(struct h2_stream *s);
+void h2_send_forget(struct h2_stream *s);
+void h2_send_reprioritise(struct h2_stream *s, struct h2_priority p);
+/* The session's frames go into the buffer, the buffer to the socket. 0, also where the socket takes no more; negative: broken. */
+int h2_send_all(struct h2 *h) NODISCARD;
+/* Lets the next stream send. */
+void h2_send_next(struct h2 *h);
+bool h2_send_pending(const struct h2 *h);
+/* The session's callbacks for DATA frames. */
+ssize_t h2_send_read(nghttp2_session *session, int32_t id, uint8_t *buf, size_t length,
+		     uint32_t *flags, nghttp2_data_source *source, void *user);
+int h2_send_data(nghttp2_session *session, nghttp2_frame *frame, const uint8_t *head, size_t length,
+		 nghttp2_data_source *source, void *user);
+
+/* --- h2.c */
+struct h2 *h2_of(void *user);
+/* The machine sends what there is at the end of this turn. */
+void h2_send_soon(struct h2 *h);
+/* GOAWAY, and nothing more is served. */
+void h2_terminate(struct h2 *h, uint32_t code);
+/* The client has answered to the drain's announcement. */
+void h2_drained(struct h2 *h);
+
+/* --- h2_answer.c */
+enum { H2_ANSWER_FIELDS = 320 };
+/* The answer's head. Returns how many fields, or negative: too many. status_text and length_text hold what at[] points to. */
+struct h2_answer {
+	nghttp2_nv at[H2_ANSWER_FIELDS];
+	size_t count;
+	char status[4], length[24];
+};
+int h2_answer_head(const struct answer *a, struct h2_answer *out) NODISCARD;
+int h2_answer_trailers(struct view lines, struct h2_answer *out) NODISCARD;
+
+#endif

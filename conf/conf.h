@@ -335,6 +335,8 @@ struct conf_faults {
 	FILE *to; /* NULL: only counted and the first one kept */
 	unsigned count;
 	char first[512];
+	/* Gets the lines of warnings, «FILE: /json/pointer: warning: what may be wrong»; NULL: they go to «to». */
+	void (*warn)(const char *line);
 };
 
 /*
@@ -343,6 +345,15 @@ struct conf_faults {
  * -EINVAL: faults told. Other negative errno: FILE can't be read (told too).
  */
 int conf_read(const char *file, struct conf_faults *faults, char **out_text) NODISCARD;
+/*
+ * The same with all files that it names (certificates, keys, tokens): their contents are in the text, so it is to be
+ * freed by conf_text_free. «look» (NULL: nobody) may tell further faults of what is in them.
+ */
+struct conf_places;
+typedef void (*conf_look)(const struct conf *c, const struct conf_places *places,
+			  struct conf_faults *faults);
+int conf_read_all(const char *file, conf_look look, struct conf_faults *faults, char **out_text)
+	NODISCARD;
 /* The text of «brim --origin URL …»: one catch-all site. Same faults, with the option's name as place. */
 struct conf_quick {
 	const char *origin, *listen, *store, *size, *workers, *admin; /* NULL: default */
@@ -369,6 +380,8 @@ char *conf_without_keys(struct view text) NODISCARD;
 bool conf_has_keys(const struct conf *c);
 /* Wipes a text that may hold keys, and frees it. NULL is well. */
 void conf_text_free(char *text);
+/* Once, before anything is read: what reading frees is overwritten, too. */
+void conf_wipe_freed(void);
 
 /* What a reload can't change (listeners, workers, user, stores, admin.listen): a fault for each that differs. 0 or -EINVAL. */
 int conf_reloadable(const struct conf *before, const struct conf *after, struct conf_faults *faults)

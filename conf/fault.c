@@ -9,14 +9,19 @@
 #include <errno.h>
 #include <stdlib.h>
 
-enum { FAULT_LINE = 512, DISTANCE_WORD = 48 };
+enum { FAULT_LINE = 512, LINE_BYTES = 4 * FAULT_LINE, DISTANCE_WORD = 48 };
 
-static void fault_tell(struct conf_faults *f, char *line)
+static void make_printable(char *line)
 {
 	for (char *c = line; *c != '\0'; c++) {
 		if ((unsigned char)*c < ' ' || *c == 0x7f)
 			*c = '?';
 	}
+}
+
+static void fault_tell(struct conf_faults *f, char *line)
+{
+	make_printable(line);
 	if (f->count++ == 0)
 		snprintf(f->first, sizeof(f->first), "%s", line);
 	if (f->to != NULL)
@@ -45,25 +50,51 @@ void conf_fault_at(struct conf_faults *f, const struct conf_places *places, cons
 	va_end(args);
 }
 
-void conf_vfault_at(struct conf_faults *f, const struct conf_places *places, const char *pointer,
-		    const char *format, va_list args)
+/* «SOURCE: /pointer: what» */
+static void write_line(const struct conf_places *places, const char *pointer, const char *what,
+		       char line[LINE_BYTES])
 {
-	char what[FAULT_LINE], line[4 * FAULT_LINE];
 	const struct conf_place *place = places == NULL ? NULL : conf_places_find(places, pointer);
 
-	vsnprintf(what, sizeof(what), format, args);
 	if (place == NULL && *pointer == '\0') {
-		snprintf(line, sizeof(line), "configuration: %s", what);
+		snprintf(line, LINE_BYTES, "configuration: %s", what);
 	} else if (place == NULL) {
-		snprintf(line, sizeof(line), "%s: %s", pointer, what);
+		snprintf(line, LINE_BYTES, "%s: %s", pointer, what);
 	} else if (place->pointer == NULL || (*place->pointer == '\0' && *pointer == '\0')) {
-		snprintf(line, sizeof(line), "%s: %s", place->source, what);
+		snprintf(line, LINE_BYTES, "%s: %s", place->source, what);
 	} else {
 		const char *rest = pointer + strlen(place->merged);
 
-		snprintf(line, sizeof(line), "%s: %s%s: %s", place->source, place->pointer, rest, what);
+		snprintf(line, LINE_BYTES, "%s: %s%s: %s", place->source, place->pointer, rest, what);
 	}
+}
+
+void conf_vfault_at(struct conf_faults *f, const struct conf_places *places, const char *pointer,
+		    const char *format, va_list args)
+{
+	char what[FAULT_LINE], line[LINE_BYTES];
+
+	vsnprintf(what, sizeof(what), format, args);
+	write_line(places, pointer, what, line);
 	fault_tell(f, line);
+}
+
+void conf_warning_at(struct conf_faults *f, const struct conf_places *places, const char *pointer,
+		     const char *format, ...)
+{
+	char what[FAULT_LINE] = "warning: ", line[LINE_BYTES];
+	size_t n = strlen(what);
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(what + n, sizeof(what) - n, format, args);
+	va_end(args);
+	write_line(places, pointer, what, line);
+	make_printable(line);
+	if (f->warn != NULL)
+		f->warn(line);
+	else if (f->to != NULL)
+		fprintf(f->to, "%s\n", line);
 }
 
 int conf_places_add(struct conf_places *p, const char *merged, const char *source, const char *pointer)

@@ -35,6 +35,10 @@ void conf_fault_at(struct conf_faults *f, const struct conf_places *places, cons
 void conf_vfault_at(struct conf_faults *f, const struct conf_places *places, const char *pointer,
 		    const char *format, va_list args) PRINTF_LIKE(4, 0);
 
+/* What may be wrong, but hinders nothing; it isn't counted. */
+void conf_warning_at(struct conf_faults *f, const struct conf_places *places, const char *pointer,
+		     const char *format, ...) PRINTF_LIKE(4, 5);
+
 /* Adds "/segment", escaped as RFC 6901 says; what doesn't fit is left out. */
 enum { CONF_POINTER_BYTES = 512 };
 void conf_pointer_add(char pointer[CONF_POINTER_BYTES], const char *segment);

@@ -49,12 +49,6 @@ static cJSON *group_of(struct conf_reader *r, const char *name, cJSON *(*make)(v
 	return group;
 }
 
-static void wipe_string(cJSON *value)
-{
-	if (cJSON_IsString(value))
-		explicit_bzero(value->valuestring, strlen(value->valuestring));
-}
-
 static bool keep(struct conf_reader *r, const char *group, struct view path, struct view contents)
 {
 	cJSON *files = group_of(r, group, cJSON_CreateObject), *added = NULL;
@@ -96,14 +90,6 @@ static bool decode(struct conf_reader *r, const char *text, struct view *out)
 	}
 	*out = view_of(bytes, n);
 	return true;
-}
-
-void conf_files_wipe(cJSON *tree)
-{
-	cJSON *value;
-
-	cJSON_ArrayForEach(value, cJSON_GetObjectItemCaseSensitive(tree, groups[CONF_FILE_SECRET]))
-		wipe_string(value);
 }
 
 /* --- the disk */

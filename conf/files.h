@@ -30,7 +30,4 @@ bool conf_file_token(struct conf_reader *r, struct view path, uint8_t out[32]) N
 bool conf_file_directory(struct conf_reader *r, struct view path, struct conf_certificate **out,
 			 size_t *out_count) NODISCARD;
 
-/* Overwrites the secret texts of a tree of files. The tree stays. */
-void conf_files_wipe(struct cJSON *tree);
-
 #endif

@@ -119,7 +119,7 @@ int conf_quick_text(const struct conf_quick *q, struct conf_faults *faults, char
 	if (tree == NULL || !add_options(tree, q, &text) || add_places(&places) < 0)
 		err = -ENOMEM;
 	else
-		err = conf_read_finish(tree, &places, faults, out_text);
+		err = conf_read_finish(tree, &(struct conf_finish){ 0 }, &places, faults, out_text);
 	conf_places_fini(&places);
 	cJSON_Delete(tree);
 	return err;

@@ -322,7 +322,8 @@ static void merge_file(struct merge *m, const char *file, unsigned depth)
 	cJSON_Delete(include);
 }
 
-int conf_read(const char *file, struct conf_faults *faults, char **out_text)
+static int read_and_finish(const char *file, const struct conf_finish *how,
+			   struct conf_faults *faults, char **out_text)
 {
 	struct merge *m = calloc(1, sizeof(*m));
 	unsigned before = faults->count;
@@ -339,9 +340,9 @@ int conf_read(const char *file, struct conf_faults *faults, char **out_text)
 	if (m->err != 0 || m->broken)
 		err = m->err != 0 ? m->err : -EINVAL;
 	if (err == 0)
-		err = conf_read_finish(m->tree, &m->places, faults, out_text);
+		err = conf_read_finish(m->tree, how, &m->places, faults, out_text);
 	if (err == 0 && faults->count != before) {
-		free(*out_text);
+		conf_text_free(*out_text);
 		*out_text = NULL;
 		err = -EINVAL;
 	}
@@ -349,6 +350,17 @@ int conf_read(const char *file, struct conf_faults *faults, char **out_text)
 	conf_places_fini(&m->places);
 	free(m);
 	return err;
+}
+
+int conf_read(const char *file, struct conf_faults *faults, char **out_text)
+{
+	return read_and_finish(file, &(struct conf_finish){ 0 }, faults, out_text);
+}
+
+int conf_read_all(const char *file, conf_look look, struct conf_faults *faults, char **out_text)
+{
+	return read_and_finish(file, &(struct conf_finish){ .all = true, .look = look }, faults,
+			       out_text);
 }
 
 /* --- finishing */
@@ -382,9 +394,9 @@ static int resolve_workers(cJSON *tree, uint32_t workers)
 	return 0;
 }
 
-/* Builds it once, to hear of all faults. */
-static int check_all(cJSON *tree, struct conf_files *files, const struct conf_places *places,
-		     struct conf_faults *faults)
+/* Builds it once, to hear of all faults. A look is taken only at what is well so far. */
+static int check_all(cJSON *tree, const struct conf_finish *how, struct conf_files *files,
+		     const struct conf_places *places, struct conf_faults *faults)
 {
 	unsigned before = faults->count;
 	struct conf *c;
@@ -393,6 +405,8 @@ static int check_all(cJSON *tree, struct conf_files *files, const struct conf_pl
 	if (err < 0)
 		return err;
 	check_user(c, places, faults);
+	if (how->look != NULL)
+		how->look(c, places, faults);
 	err = resolve_workers(tree, c->workers);
 	conf_unref(c);
 	return err == 0 && faults->count != before ? -EINVAL : err;
@@ -411,15 +425,14 @@ static int print_all(cJSON *tree, cJSON *files, char **out_text)
 	return 0;
 }
 
-int conf_read_finish(cJSON *tree, const struct conf_places *places, struct conf_faults *faults,
-		     char **out_text)
+int conf_read_finish(cJSON *tree, const struct conf_finish *how, const struct conf_places *places,
+		     struct conf_faults *faults, char **out_text)
 {
-	struct conf_files files = { .read = true, .tree = cJSON_CreateObject() };
-	int err = files.tree == NULL ? -ENOMEM : check_all(tree, &files, places, faults);
+	struct conf_files files = { .read = how->all, .tree = cJSON_CreateObject() };
+	int err = files.tree == NULL ? -ENOMEM : check_all(tree, how, &files, places, faults);
 
 	if (err == 0)
 		err = print_all(tree, files.tree, out_text);
-	conf_files_wipe(files.tree);
 	cJSON_Delete(files.tree);
 	return err;
 }

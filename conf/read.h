@@ -7,8 +7,12 @@
 struct cJSON;
 
 /* Checks everything (the user too, where the process is root), resolves what depends on this machine
- * (workers), and prints. -EINVAL: faults told; -ENOMEM. */
-int conf_read_finish(struct cJSON *tree, const struct conf_places *places,
+ * (workers), and prints. all: with the files that are named, after a look at them. -EINVAL: faults told; -ENOMEM. */
+struct conf_finish {
+	bool all;
+	conf_look look; /* NULL: nobody */
+};
+int conf_read_finish(struct cJSON *tree, const struct conf_finish *how, const struct conf_places *places,
 		     struct conf_faults *faults, char **out_text) NODISCARD;
 
 #endif

@@ -61,6 +61,8 @@ int conf_reloadable(const struct conf *before, const struct conf *after, struct 
 		tell(faults, "/stores");
 	if (!same_strings(&before->admin_listen, &after->admin_listen))
 		tell(faults, "/admin/listen");
+	if (!same_strings(&before->metrics_listen, &after->metrics_listen))
+		tell(faults, "/admin/metrics_listen");
 	if (before->admin_socket_mode != after->admin_socket_mode)
 		tell(faults, "/admin/socket_mode");
 	return faults->count == count ? 0 : -EINVAL;

@@ -1,12 +1,28 @@
 /*
  * Texts with keys in them: who gets which, and how they end. The keeper serves no TLS but the admin API's, so its
- * text has no other key; a fault in what parses an admin's request then betrays no site.
+ * text has no other key: a fault in what reads an admin's request then betrays no site.
+ *
+ * Keys pass through cJSON's trees and the buffers that it prints into, which grow by copying. All memory that cJSON
+ * gives back is overwritten, instead of what we'd remember to.
  */
 #include <cjson/cJSON.h>
+#include <malloc.h>
 #include <stdlib.h>
 
 #include "conf/files.h"
 #include "conf/parse.h"
+
+static void wipe_and_free(void *p)
+{
+	if (p != NULL)
+		explicit_bzero(p, malloc_usable_size(p));
+	free(p);
+}
+
+void conf_wipe_freed(void)
+{
+	cJSON_InitHooks(&(cJSON_Hooks){ .malloc_fn = malloc, .free_fn = wipe_and_free });
+}
 
 void conf_text_free(char *text)
 {
@@ -30,11 +46,8 @@ static void drop_others(cJSON *secret, const char *path)
 
 	for (; file != NULL; file = next) {
 		next = file->next;
-		if (path != NULL && strcmp(file->string, path) == 0)
-			continue;
-		if (cJSON_IsString(file))
-			explicit_bzero(file->valuestring, strlen(file->valuestring));
-		cJSON_Delete(cJSON_DetachItemViaPointer(secret, file));
+		if (path == NULL || strcmp(file->string, path) != 0)
+			cJSON_Delete(cJSON_DetachItemViaPointer(secret, file));
 	}
 }
 
@@ -50,7 +63,6 @@ char *conf_without_keys(struct view text)
 	files = cJSON_GetObjectItemCaseSensitive(tree, CONF_FILES_MEMBER);
 	drop_others(cJSON_GetObjectItemCaseSensitive(files, "secret"), admin_key(tree));
 	out = cJSON_PrintUnformatted(tree);
-	conf_files_wipe(files);
 	cJSON_Delete(tree);
 	return out;
 }

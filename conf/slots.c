@@ -275,7 +275,6 @@ int conf_assign_slots(struct view text, const struct conf *before, struct conf_f
 	if (err == 0)
 		err = print(tree, out_text);
 	cJSON_Delete(tree);
-	conf_files_wipe(files.tree);
 	cJSON_Delete(files.tree);
 	return err;
 }

@@ -115,7 +115,6 @@ int conf_build(struct view text, uint32_t generation, struct conf_faults *faults
 	slots = cJSON_DetachItemFromObjectCaseSensitive(tree, CONF_SLOTS_MEMBER);
 	files.tree = cJSON_DetachItemFromObjectCaseSensitive(tree, CONF_FILES_MEMBER);
 	err = conf_build_tree(tree, slots, &files, NULL, generation, faults, out);
-	conf_files_wipe(files.tree);
 	cJSON_Delete(files.tree);
 	cJSON_Delete(slots);
 	cJSON_Delete(tree);

@@ -169,17 +169,30 @@ static void name_process(const struct child *c)
 
 static void forget_others(struct master *m, const struct child *me)
 {
+	enum process_role other = me->role == PROCESS_KEEPER ? PROCESS_WORKER : PROCESS_KEEPER;
+
 	close(m->signal_fd);
 	EACH_CHILD(m, c)
 	{
 		if (c->ipc_fd >= 0)
 			close(c->ipc_fd);
 	}
+	close(node_conf_fd(&m->node.conf, other));
 	if (m->reload.pending) {
 		close(m->reload.conf.fd);
+		close(m->reload.conf.keeper_fd);
 		logs_close(&m->reload.logs);
 	}
 	node_keep_for(&m->node, me->role, me->slot);
+}
+
+/* What the master has read is in our memory, too. */
+static void forget_keys(struct master *m)
+{
+	conf_unref(m->node.conf.conf);
+	m->node.conf.conf = NULL;
+	if (m->reload.pending)
+		conf_unref(m->reload.conf.conf);
 }
 
 static int child_run(struct master *m, const struct child *c, int ipc_fd)
@@ -198,7 +211,7 @@ static int child_run(struct master *m, const struct child *c, int ipc_fd)
 		.listen_fds = n->sockets.workers[c->slot],
 		.admin_fds = n->sockets.admin,
 		.metrics_fds = n->sockets.metrics,
-		.conf_fd = n->conf.fd,
+		.conf_fd = node_conf_fd(&n->conf, c->role),
 		.generation = n->conf.conf->generation,
 		.access_fd = n->logs.access_fd,
 		.error_fd = n->logs.error_fd,
@@ -207,6 +220,8 @@ static int child_run(struct master *m, const struct child *c, int ipc_fd)
 
 	name_process(c);
 	forget_others(m, c);
+	if (c->role == PROCESS_KEEPER)
+		forget_keys(m);
 	reset_signals();
 	r = privileges_drop(&n->privileges);
 	if (r != 0) {

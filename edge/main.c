@@ -98,5 +98,6 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	(void)signal(SIGPIPE, SIG_IGN);
+	conf_wipe_freed();
 	return act(&cli);
 }

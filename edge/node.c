@@ -19,15 +19,47 @@
 #include "edge/base/log.h"
 #include "edge/board.h"
 #include "edge/sealed.h"
+#include "edge/tls_check.h"
 
-enum { WAIT_MS = 10000, WAIT_STEP_MS = 50 };
+enum { ARENA_BYTES_MAX = 1 << 20, WAIT_MS = 10000, WAIT_STEP_MS = 50 };
 
 /* The text that the options name. Faults are told. 0 or a negative errno. */
 static int node_text(const struct node_options *o, struct conf_faults *faults, char **out_text)
 {
 	if (o->file != NULL)
-		return conf_read(o->file, faults, out_text);
+		return conf_read_all(o->file, tls_check, faults, out_text);
 	return conf_quick_text(&o->quick, faults, out_text);
+}
+
+/* Nobody stands by to read them: the node runs, and this is a reload. */
+static void log_warning(const char *line)
+{
+	char quoted[1024];
+
+	log_warn("configuration_warning", "what=%s",
+		 log_quote(line, strlen(line), quoted, sizeof(quoted)));
+}
+
+/* One text for workers, one without keys for the keeper. */
+static int seal(const char *text, struct node_conf *c)
+{
+	char *without = conf_without_keys(view_str(text));
+	int fd, keeper_fd;
+
+	if (without == NULL)
+		return -ENOMEM;
+	keeper_fd = sealed_write("brim-keeper-configuration", view_str(without));
+	conf_text_free(without);
+	if (keeper_fd < 0)
+		return keeper_fd;
+	fd = sealed_write("brim-configuration", view_str(text));
+	if (fd < 0) {
+		close(keeper_fd);
+		return fd;
+	}
+	c->fd = fd;
+	c->keeper_fd = keeper_fd;
+	return 0;
 }
 
 int node_conf_read(const struct node_options *o, const struct conf *before, uint32_t generation,
@@ -35,22 +67,26 @@ int node_conf_read(const struct node_options *o, const struct conf *before, uint
 {
 	struct node_conf c = { .fd = -1 };
 	char *text = NULL, *slotted = NULL;
-	int r = node_text(o, faults, &text);
+	int r;
 
+	if (faults->to == NULL && faults->warn == NULL)
+		faults->warn = log_warning;
+	r = node_text(o, faults, &text);
 	if (r == 0)
 		r = conf_assign_slots(view_str(text), before, faults, &slotted);
 	if (r == 0)
 		r = conf_build(view_str(slotted), generation, faults, &c.conf);
 	if (r == 0) {
-		c.fd = sealed_write("brim-configuration", view_str(slotted));
-		if (c.fd < 0) {
-			r = c.fd;
-			conf_fault(faults, "configuration", "can't be sealed: %s", strerror(-r));
-			node_conf_close(&c);
-		}
+		if (conf_has_keys(c.conf))
+			privileges_hide();
+		r = seal(slotted, &c);
 	}
-	free(text);
-	free(slotted);
+	if (r != 0 && c.conf != NULL) {
+		conf_fault(faults, "configuration", "can't be sealed: %s", strerror(-r));
+		conf_unref(c.conf);
+	}
+	conf_text_free(text);
+	conf_text_free(slotted);
 	if (r == 0)
 		*out = c;
 	return r;
@@ -60,8 +96,10 @@ void node_conf_close(struct node_conf *c)
 {
 	if (c->conf != NULL)
 		conf_unref(c->conf);
-	if (c->fd >= 0)
+	if (c->fd >= 0) {
 		close(c->fd);
+		close(c->keeper_fd);
+	}
 	*c = (struct node_conf){ .fd = -1 };
 }
 
@@ -150,7 +188,9 @@ static int open_store(struct node *n, size_t i, struct conf_faults *faults)
 		return r;
 	}
 	write_owner(n->lock_fds[i]);
-	c->name = store->name;
+	c->name = arena_copy(&n->arena, store->name);
+	if (c->name.p == NULL)
+		return -ENOMEM;
 	c->size_bytes = store->size_bytes;
 	n->cache_conf.store_count++;
 	return 0;
@@ -217,6 +257,7 @@ int node_open(struct node *n, const struct node_options *o, struct conf_faults *
 		n->lock_fds[i] = -1;
 		n->cache_conf.stores[i].dir_fd = -1;
 	}
+	arena_init(&n->arena, ARENA_BYTES_MAX);
 	listen_init(&n->sockets);
 	raise_descriptor_limit();
 	r = node_conf_read(o, NULL, 1, faults, &n->conf);
@@ -262,6 +303,7 @@ void node_close(struct node *n)
 	close_all(n->lock_fds, CONF_STORES_MAX);
 	logs_close(&n->logs);
 	node_conf_close(&n->conf);
+	arena_fini(&n->arena);
 }
 
 void node_keep_for(struct node *n, enum process_role role, unsigned slot)

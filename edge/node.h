@@ -20,7 +20,8 @@ struct node_options {
 /* A configuration in the forms that the master needs. */
 struct node_conf {
 	struct conf *conf;
-	int fd; /* sealed memfd: its text with slots; -1: none */
+	int fd;	       /* sealed memfd: its text with slots and the contents of files; -1: none */
+	int keeper_fd; /* the same without keys, for the keeper; where there is fd */
 };
 
 struct node {
@@ -28,6 +29,7 @@ struct node {
 	struct node_conf conf;
 	struct privileges privileges;
 	struct cache_conf cache_conf;
+	struct arena arena; /* names of stores: they outlive the configuration that gave them */
 	int lock_fds[CONF_STORES_MAX];
 	bool follows_crash; /* the node before this one lost its master, and was still there */
 	struct cache_shared *cache_shared;
@@ -47,6 +49,12 @@ void node_conf_close(struct node_conf *c);
 /* What goes wrong is told to «faults», a line each. 0 or a negative errno. */
 int node_open(struct node *n, const struct node_options *o, struct conf_faults *faults) NODISCARD;
 void node_close(struct node *n);
+/* The text for a process of this role. */
+static inline int node_conf_fd(const struct node_conf *c, enum process_role role)
+{
+	return role == PROCESS_KEEPER ? c->keeper_fd : c->fd;
+}
+
 /* In a child: closes what belongs to the master or to other children. */
 void node_keep_for(struct node *n, enum process_role role, unsigned slot);
 

@@ -8,6 +8,8 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "edge/base/log.h"
+
 int privileges_find(struct view user, struct privileges *out)
 {
 	struct privileges p = { .uid = geteuid(), .gid = getegid(), .group_count = PRIVILEGES_GROUPS_MAX };
@@ -32,6 +34,8 @@ int privileges_find(struct view user, struct privileges *out)
 
 int privileges_drop(const struct privileges *p)
 {
+	int dumpable = prctl(PR_GET_DUMPABLE, 0, 0, 0, 0);
+
 	/* Whatever runs in a child gains nothing from a set-user-id program. */
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 && errno != EINVAL)
 		return -errno;
@@ -41,7 +45,15 @@ int privileges_drop(const struct privileges *p)
 		return -errno;
 	if (setresgid(p->gid, p->gid, p->gid) != 0 || setresuid(p->uid, p->uid, p->uid) != 0)
 		return -errno;
-	/* Changing the user took core dumps away: a child that dies should leave one where the system wants it. */
-	(void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+	/* Changing the user took core dumps away: a child that dies should leave one where the system wants it,
+	 * unless the master had keys, which are in the memory that it was forked with. */
+	if (dumpable == 1)
+		(void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
 	return setuid(0) == 0 ? -EPERM : 0;
+}
+
+void privileges_hide(void)
+{
+	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0)
+		log_warn("dumps_not_forbidden", "error=%d", errno);
 }

@@ -25,5 +25,7 @@ struct privileges {
 int privileges_find(struct view user, struct privileges *out) NODISCARD;
 /* In a child: for good. Checked by trying to go back. */
 int privileges_drop(const struct privileges *p) NODISCARD;
+/* For processes that hold keys: no core dump, no debugger, no look through /proc by others of the same user. */
+void privileges_hide(void);
 
 #endif

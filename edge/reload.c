@@ -120,7 +120,7 @@ void reload_offer(struct master *m, struct child *c)
 	if (!r->pending || c->pid == 0)
 		return;
 	body.generation = r->conf.conf->generation;
-	fds[count++] = r->conf.fd;
+	fds[count++] = node_conf_fd(&r->conf, c->role);
 	if (r->logs.access_fd >= 0) {
 		body.access = 1;
 		fds[count++] = r->logs.access_fd;

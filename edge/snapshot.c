@@ -11,6 +11,7 @@
 
 #include "edge/base/log.h"
 #include "edge/message.h"
+#include "edge/privileges.h"
 #include "edge/sealed.h"
 
 static void close_fd(int *fd)
@@ -29,7 +30,9 @@ static int build(int fd, uint32_t generation, struct conf_faults *faults, struct
 	if (r != 0)
 		return r;
 	r = conf_build(view_of(text, bytes), generation, faults, out);
-	free(text);
+	conf_text_free(text);
+	if (r == 0 && conf_has_keys(*out))
+		privileges_hide();
 	return r;
 }
 

@@ -112,7 +112,10 @@ int admin_new(const struct process *p, struct loop *l, struct keeper *keeper, st
 	a->conf_fd = -1;
 	list_init(&a->connections);
 	list_init(&a->reloads);
-	r = open_listeners(a, p->admin_fds, false);
+	list_init(&a->drains);
+	r = timer_open(&a->drain_timer, l, admin_drain_tick);
+	if (r == 0)
+		r = open_listeners(a, p->admin_fds, false);
 	if (r == 0)
 		r = open_listeners(a, p->metrics_fds, true);
 	if (r != 0) {
@@ -141,6 +144,7 @@ void admin_free(struct admin **admin)
 		return;
 	*admin = NULL;
 	admin_connections_close(a);
+	timer_close(&a->drain_timer);
 	for (size_t i = 0; i < a->listener_count; i++)
 		watch_close(&a->listeners[i].watch);
 	free(a->listeners);

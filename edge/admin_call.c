@@ -27,7 +27,9 @@ static const struct admin_route routes[] = {
 	{ POST("/v1/purge", PURGE, admin_purge), .body_bytes_max = ADMIN_BODY_MAX, .changes = true },
 	{ GET("/v1/config", READ_WHOLE, admin_config) },
 	{ POST("/v1/config/check", READ_WHOLE, admin_config_check), .body_bytes_max = ADMIN_BODY_MAX },
-	{ POST("/v1/reload", ADMIN, admin_reload), .changes = true },
+	{ POST("/v1/reload", ADMIN, admin_reload), .query = { "dry_run" }, .changes = true },
+	{ POST("/v1/drain", ADMIN, admin_drain), .changes = true },
+	{ POST("/v1/resume", ADMIN, admin_resume), .changes = true },
 };
 
 static bool fits(const struct admin_route *r, struct view path, struct view *out_rest)
@@ -196,6 +198,27 @@ int admin_query(struct admin_call *c, struct view name, struct view *out)
 		return -EINVAL;
 	*out = view_of(text, value.n);
 	return 0;
+}
+
+int admin_query_flag(struct admin_call *c, const char *name, bool *out)
+{
+	struct view rest = c->query, value;
+	int r = admin_query(c, view_str(name), &value);
+
+	while (r == -ENOENT && rest.n > 0) {
+		if (view_eq(next_parameter(&rest), view_str(name))) {
+			*out = true;
+			return 0;
+		}
+	}
+	if (r == -ENOENT) {
+		*out = false;
+		return 0;
+	}
+	if (r != 0)
+		return r;
+	*out = view_eq(value, VIEW("true")) || view_eq(value, VIEW("1"));
+	return *out || view_eq(value, VIEW("false")) || view_eq(value, VIEW("0")) ? 0 : -EINVAL;
 }
 
 enum admin_progress admin_query_error(struct admin_call *c, int error, const char *name)

@@ -37,6 +37,8 @@ struct admin {
 	struct mono refused_at; /* the last refusal that was logged; see admin_audit.c */
 	unsigned refused_unlogged;
 	struct list reloads; /* calls that wait for the master's word, by «link» */
+	struct list drains;  /* calls that wait for workers, by «link» */
+	struct timer drain_timer;
 	uint32_t reload_serial;
 	struct admin_listener *listeners;
 	size_t listener_count;
@@ -119,12 +121,18 @@ enum admin_progress admin_answer_text(struct admin_call *c, uint16_t status, con
 				      struct view text);
 /* A query parameter, percent-decoded into the arena. 0; -ENOENT; -EINVAL: malformed, or given twice. */
 int admin_query(struct admin_call *c, struct view name, struct view *out) NODISCARD;
+/* A parameter that is there or not: "name" or "name=" with true, false, 1, 0. As admin_query; absent is false. */
+int admin_query_flag(struct admin_call *c, const char *name, bool *out) NODISCARD;
 /* Gives the answer of a failed admin_query. */
 enum admin_progress admin_query_error(struct admin_call *c, int error, const char *name);
+
+/* Of drain_timer. */
+void admin_drain_tick(struct timer *t);
 
 /* --- the calls --------------------------------------------------------------------------------- */
 
 admin_call_fn admin_page, admin_purge, admin_object, admin_status, admin_stats, admin_metrics,
-	admin_config, admin_config_check, admin_reload, admin_healthz, admin_readyz;
+	admin_config, admin_config_check, admin_reload, admin_drain, admin_resume, admin_healthz,
+	admin_readyz;
 
 #endif

@@ -13,8 +13,6 @@
 
 #include "conf/fault.h"
 
-enum { BACKLOG = 4096 }; /* the kernel lowers it to net.core.somaxconn */
-
 static void close_fd(int *fd)
 {
 	if (*fd >= 0)
@@ -52,7 +50,7 @@ static int bind_listener(struct listen_sockets *s, size_t l, const struct sock_a
 		return probe;
 	close(probe);
 	for (unsigned w = 0; w < workers; w++) {
-		int fd = sock_listen(&a, BACKLOG, true);
+		int fd = sock_listen(&a, LISTEN_BACKLOG, true);
 
 		if (fd < 0)
 			return fd;
@@ -79,7 +77,7 @@ int listen_open_traffic(struct listen_sockets *s, const struct conf *c, struct c
 static int bind_admin(const struct sock_addr *a, const struct conf *c, const struct privileges *p)
 {
 	mode_t before = umask(0177);
-	int fd = sock_listen(a, BACKLOG, false);
+	int fd = sock_listen(a, LISTEN_BACKLOG, false);
 
 	umask(before);
 	if (fd < 0 || a->any.sa_family != AF_UNIX)

@@ -8,7 +8,10 @@
 #include "conf/conf.h"
 #include "edge/privileges.h"
 
-enum { LISTEN_ADMIN_MAX = 8 };
+enum {
+	LISTEN_ADMIN_MAX = 8,
+	LISTEN_BACKLOG = 4096, /* the kernel lowers it to net.core.somaxconn */
+};
 
 struct listen_sockets {
 	int workers[CONF_WORKERS_MAX][CONF_LISTENERS_MAX]; /* -1: none */

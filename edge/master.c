@@ -182,9 +182,23 @@ static int open_signals(struct master *m)
 
 /* --- the loop --------------------------------------------------------------------------------- */
 
+/* Workers that start meanwhile see it on the board. */
+static void accept_connections(struct master *m, bool accept)
+{
+	struct message_accept body = { .accept = accept };
+
+	if (m->phase != MASTER_RUNNING)
+		return;
+	log_info(accept ? "accepting" : "not_accepting", "workers=%u",
+		 children_alive(m, PROCESS_WORKER));
+	atomic_store(&m->node.board->draining, !accept);
+	children_tell(m, PROCESS_WORKER, MESSAGE_ACCEPT, &body, sizeof(body));
+}
+
 static void on_message(struct master *m, struct child *c, const struct ipc_message *message)
 {
 	struct message_reload body = { 0 };
+	struct message_accept wish = { 0 };
 
 	switch (message->type) {
 	case MESSAGE_READY:
@@ -195,7 +209,16 @@ static void on_message(struct master *m, struct child *c, const struct ipc_messa
 		if (c->role != PROCESS_KEEPER || message->body_bytes != sizeof(body))
 			return;
 		memcpy(&body, message->body, sizeof(body));
-		reload_begin(m, body.serial);
+		if (body.dry_run)
+			reload_try(m, body.serial);
+		else
+			reload_begin(m, body.serial);
+		return;
+	case MESSAGE_ACCEPT:
+		if (c->role != PROCESS_KEEPER || message->body_bytes != sizeof(wish))
+			return;
+		memcpy(&wish, message->body, sizeof(wish));
+		accept_connections(m, wish.accept != 0);
 		return;
 	default:
 		log_warn("message_unknown", "slot=%u pid=%d type=%u", c->slot, c->pid, message->type);

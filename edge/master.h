@@ -88,6 +88,8 @@ int child_send(struct child *c, uint32_t type, const void *body, size_t body_byt
 
 /* Reads the configuration again and offers it. serial: of the keeper's request; 0: it didn't ask. */
 void reload_begin(struct master *m, uint32_t serial);
+/* Reads it and tells the keeper what would come of it. */
+void reload_try(struct master *m, uint32_t serial);
 /* A child answered, came or went, or time passed: decide if it can be decided. */
 void reload_advance(struct master *m);
 void reload_answered(struct master *m, struct child *c, const struct ipc_message *answer);

@@ -20,6 +20,7 @@ enum message_type {
 	MESSAGE_STOP,	     /* end now */
 	MESSAGE_WORKER_DIED, /* to the keeper: struct message_death */
 	MESSAGE_RELOADED,    /* to the keeper, which asked: struct message_outcome */
+	MESSAGE_ACCEPT,	     /* to a worker: struct message_accept; and from the keeper, which wishes it */
 	/* from a child */
 	MESSAGE_READY,	 /* struct message_generation */
 	MESSAGE_REFUSED, /* struct message_outcome */
@@ -48,6 +49,12 @@ struct message_death {
 /* Each has the next number. The outcome names the last one that came before the file was read. */
 struct message_reload {
 	uint32_t serial;
+	uint32_t dry_run; /* says what would come of it, and changes nothing */
+};
+
+/* Take connections, or take none until told otherwise. */
+struct message_accept {
+	uint32_t accept;
 };
 
 enum { MESSAGE_FAULT_BYTES = 512 };
@@ -55,6 +62,7 @@ enum { MESSAGE_FAULT_BYTES = 512 };
 struct message_outcome {
 	uint32_t generation;
 	uint32_t serial; /* of a reload that the keeper asked for */
+	uint32_t dry_run;
 	int32_t result;	 /* 0 or a negative errno */
 	char fault[MESSAGE_FAULT_BYTES];
 };

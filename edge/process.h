@@ -20,6 +20,7 @@ struct process_entry {
 	_Atomic int32_t pid;
 	_Atomic uint32_t restarts;
 	_Atomic int64_t started_ms; /* wall */
+	_Atomic uint32_t accepting; /* a worker takes connections: written by itself */
 };
 
 /* The outcome of the last reload, in shared memory: written by the master. */

@@ -20,10 +20,11 @@
 
 enum { ANSWER_MS = 5000 };
 
-static void tell_keeper(struct master *m, uint32_t serial, int result, const char *fault)
+static void tell_keeper(struct master *m, uint32_t serial, bool dry_run, int result, const char *fault)
 {
 	struct message_outcome o = { .generation = m->node.conf.conf->generation,
 				     .serial = serial,
+				     .dry_run = dry_run,
 				     .result = result };
 
 	(void)snprintf(o.fault, sizeof(o.fault), "%s", fault);
@@ -42,7 +43,7 @@ static void tell_outcome(struct master *m, int result, const char *fault)
 		log_error("reload_failed", "generation=%u fault=%s", generation,
 			  log_quote(fault, strlen(fault), quoted, sizeof(quoted)));
 	board_reloaded(m->node.board, generation, result, fault);
-	tell_keeper(m, m->reload.serial, result, fault);
+	tell_keeper(m, m->reload.serial, false, result, fault);
 }
 
 /* What was asked for while this one was under way comes now. */
@@ -76,16 +77,44 @@ static void fail(struct master *m, const char *fault)
 	next_reload(m);
 }
 
+/* What can be said without asking anybody. Log files are opened, since that is where it may fail. */
+static int read_next(struct master *m, struct conf_faults *faults, struct node_conf *out,
+		     struct logs *out_logs)
+{
+	const struct conf *before = m->node.conf.conf;
+	int r = node_conf_read(m->node.options, before, before->generation + 1, faults, out);
+
+	if (r == 0)
+		r = conf_reloadable(before, out->conf, faults);
+	if (r == 0)
+		r = logs_open(out->conf, faults, out_logs);
+	return r;
+}
+
+void reload_try(struct master *m, uint32_t serial)
+{
+	struct node_conf conf = { .fd = -1 };
+	struct logs logs = LOGS_NONE;
+	struct conf_faults faults = { 0 };
+	int r = read_next(m, &faults, &conf, &logs);
+
+	node_conf_close(&conf);
+	logs_close(&logs);
+	tell_keeper(m, serial, true, r,
+		    faults.count > 0 ? faults.first
+		    : r != 0	     ? strerror(-r)
+				     : "");
+}
+
 void reload_begin(struct master *m, uint32_t serial)
 {
 	struct reload *r = &m->reload;
 	struct conf_faults faults = { 0 };
-	const struct conf *before = m->node.conf.conf;
 	int result;
 
 	if (m->phase != MASTER_RUNNING) {
 		log_warn("reload_ignored", "reason=ending");
-		tell_keeper(m, serial, -ESHUTDOWN, "the node is ending");
+		tell_keeper(m, serial, false, -ESHUTDOWN, "the node is ending");
 		return;
 	}
 	if (r->pending) {
@@ -94,11 +123,7 @@ void reload_begin(struct master *m, uint32_t serial)
 		return;
 	}
 	*r = (struct reload){ .conf.fd = -1, .logs = LOGS_NONE, .serial = serial };
-	result = node_conf_read(m->node.options, before, before->generation + 1, &faults, &r->conf);
-	if (result == 0)
-		result = conf_reloadable(before, r->conf.conf, &faults);
-	if (result == 0)
-		result = logs_open(r->conf.conf, &faults, &r->logs);
+	result = read_next(m, &faults, &r->conf, &r->logs);
 	if (result != 0) {
 		fail(m, faults.count > 0 ? faults.first : strerror(-result));
 		return;

@@ -2,6 +2,7 @@
  * A worker's process: it takes connections from its own sockets, obeys the master, and leaves in order.
  *
  *   running    accepting
+ *   paused     (ACCEPT 0) as draining, but the sockets only stop listening, so that ACCEPT 1 makes it run again
  *   draining   (DRAIN, or the master is dead) what was queued is accepted, then the sockets close: closing
  *              resets whoever still waits there. Over when the last request is, or at the deadline
  *   aborting   (STOP, or the deadline) connections are cut; over at once
@@ -12,6 +13,7 @@
 #include "edge/worker.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <sys/random.h>
 #include <sys/socket.h>
@@ -19,6 +21,7 @@
 
 #include "edge/arrival.h"
 #include "edge/base/log.h"
+#include "edge/listen.h"
 #include "edge/message.h"
 #include "edge/process.h"
 #include "edge/snapshot.h"
@@ -52,6 +55,7 @@ struct worker_process {
 	struct watch ipc;
 	struct worker_listener listeners[CONF_LISTENERS_MAX];
 	struct timer tick, deadline, resume;
+	bool leaving; /* else, when it is draining, it is only paused */
 	bool aborting;
 };
 
@@ -81,7 +85,8 @@ static void on_resume(struct timer *t)
 {
 	struct worker_process *p = CONTAINER_OF(t, struct worker_process, resume);
 
-	want_connections(p, WATCH_READ);
+	if (!p->w.draining)
+		want_connections(p, WATCH_READ);
 }
 
 /* The limit is the node's: all workers' open connections count. */
@@ -160,7 +165,7 @@ static bool accept_one(struct worker_listener *l)
 		pause_accepting(l->process, errno);
 		return false;
 	}
-	return true; /* that connection is gone (ECONNABORTED and its like) */
+	return errno != EINVAL; /* paused; else that connection is gone (ECONNABORTED and its like) */
 }
 
 static void on_listener(struct watch *watch, unsigned events)
@@ -183,7 +188,6 @@ static int open_listeners(struct worker_process *p)
 		l->process = p;
 		l->conf = p->w.conf->listeners[i];
 	}
-	want_connections(p, WATCH_READ);
 	return 0;
 }
 
@@ -210,20 +214,91 @@ static bool idle(const struct worker *w)
 
 static void end_if_idle(struct worker_process *p)
 {
-	if (p->w.draining && idle(&p->w))
+	if (p->leaving && idle(&p->w))
 		loop_stop(p->w.loop);
 }
 
-static void drain(struct worker_process *p, uint64_t timeout_ms)
+static void drain_clients(struct worker *w)
 {
-	if (p->w.draining)
-		return;
-	p->w.draining = true;
-	LIST_EACH (&p->w.clients, at, next) {
+	LIST_EACH (&w->clients, at, next) {
 		struct worker_client *c = LIST_ENTRY(at, struct worker_client, link);
 
 		c->ops->drain(c);
 	}
+}
+
+static struct process_entry *entry_of(const struct worker_process *p)
+{
+	return &p->given->board->workers[p->w.slot];
+}
+
+/* A second shutdown would stick to the socket, and to all that it accepts once it listens again. A Unix socket could not
+ * be made to listen again: there newcomers wait. */
+static bool can_stop(int fd)
+{
+	int listens = 0, family = AF_UNIX;
+	socklen_t n = sizeof(listens), m = sizeof(family);
+
+	return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &n) == 0 && listens != 0 &&
+	       getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &m) == 0 && family != AF_UNIX;
+}
+
+/* The kernel refuses newcomers from here on; what was queued has been accepted. */
+static void pause_listening(struct worker_process *p)
+{
+	for (unsigned i = 0; i < CONF_LISTENERS_MAX; i++) {
+		struct worker_listener *l = &p->listeners[i];
+
+		if (l->watch.handle == NULL)
+			continue;
+		for (unsigned n = 0; n < ACCEPTS_AT_END && accept_one(l); n++)
+			;
+		if (can_stop(l->watch.fd))
+			(void)shutdown(l->watch.fd, SHUT_RD);
+	}
+	timer_clear(&p->resume);
+	want_connections(p, 0);
+}
+
+static void pause_worker(struct worker_process *p)
+{
+	if (p->leaving || p->w.draining)
+		return;
+	p->w.draining = true;
+	pause_listening(p);
+	drain_clients(&p->w);
+	atomic_store(&entry_of(p)->accepting, 0);
+}
+
+/* Also for a worker that starts on sockets that its predecessor stopped. */
+static void listen_again(struct worker_process *p)
+{
+	for (unsigned i = 0; i < CONF_LISTENERS_MAX; i++) {
+		const struct worker_listener *l = &p->listeners[i];
+
+		if (l->watch.handle != NULL && listen(l->watch.fd, LISTEN_BACKLOG) != 0)
+			log_error("listen_failed", "error=%d", errno);
+	}
+	want_connections(p, WATCH_READ);
+	atomic_store(&entry_of(p)->accepting, 1);
+}
+
+static void resume_worker(struct worker_process *p)
+{
+	if (p->leaving || !p->w.draining)
+		return;
+	p->w.draining = false;
+	listen_again(p);
+}
+
+static void drain(struct worker_process *p, uint64_t timeout_ms)
+{
+	if (p->leaving)
+		return;
+	p->leaving = true;
+	p->w.draining = true;
+	atomic_store(&entry_of(p)->accepting, 0);
+	drain_clients(&p->w);
 	close_listeners(p);
 	timer_clear(&p->resume);
 	timer_set(&p->deadline, timeout_ms);
@@ -318,8 +393,15 @@ static void obey(struct snapshot *s, const struct ipc_message *m)
 {
 	struct worker_process *p = CONTAINER_OF(s, struct worker_process, snapshot);
 	struct message_drain body = { 0 };
+	struct message_accept wish = { 0 };
 
-	if (m->type == MESSAGE_STOP) {
+	if (m->type == MESSAGE_ACCEPT && m->body_bytes == sizeof(wish)) {
+		memcpy(&wish, m->body, sizeof(wish));
+		if (wish.accept)
+			resume_worker(p);
+		else
+			pause_worker(p);
+	} else if (m->type == MESSAGE_STOP) {
 		abort_connections(p);
 	} else if (m->type == MESSAGE_DRAIN && m->body_bytes == sizeof(body)) {
 		memcpy(&body, m->body, sizeof(body));
@@ -345,7 +427,7 @@ static void on_tick(struct timer *t)
 	struct worker *w = &p->w;
 	unsigned idle_count, busy_count;
 
-	timer_set(t, w->draining ? ENDING_TICK_MS : TICK_MS);
+	timer_set(t, p->leaving ? ENDING_TICK_MS : TICK_MS);
 	access_log_flush(w->access);
 	stats_loop_lag(w->stats, loop_take_lag_us(w->loop));
 	origin_pool_counts(w->origins, &idle_count, &busy_count);
@@ -425,6 +507,10 @@ static int open_events(struct worker_process *p)
 		r = open_listeners(p);
 	if (r != 0)
 		return r;
+	if (atomic_load(&p->given->board->draining) != 0)
+		pause_worker(p);
+	else
+		listen_again(p);
 	watch_want(&p->ipc, WATCH_READ);
 	timer_set(&p->tick, TICK_MS);
 	return 0;

@@ -23,10 +23,11 @@ static bool has_certificates(const struct conf *c)
 	return c->tls_directory_path.n > 0;
 }
 
+/* Told alone: a certificate that was refused for something else is there. */
 static void check_listeners(struct conf_reader *r)
 {
 	const struct conf *c = r->conf;
-	bool any = has_certificates(c);
+	bool any = has_certificates(c) || r->faults->count > 0;
 
 	for (size_t i = 0; i < c->listener_count && !any; i++) {
 		if (c->listeners[i].tls)

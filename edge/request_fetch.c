@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "edge/answer.h"
+#include "edge/base/log.h"
 #include "edge/forward.h"
 #include "edge/http/cache_groups.h"
 #include "edge/http/field.h"
@@ -25,6 +26,7 @@ enum {
 	PASS_MS = 120 * 1000,  /* how long «uncacheable» is remembered */
 	TAGS_MAX = 128,
 	PASS_ERROR_MS = 1000, /* the same of an error */
+	TLS_FAULT_QUIET_MS = 10000,
 };
 
 /* --- step: fetch -------------------------------------------------------------------------------- */
@@ -144,10 +146,25 @@ static bool stale_will_do(struct request *r)
 	return true;
 }
 
+/* What is wrong with an origin's TLS is the operator's business: told now and then. */
+static void tell_tls_fault(struct request *r)
+{
+	const char *fault = fetch_tls_fault(r->fetch);
+	struct mono now = clock_mono(), *told = &r->w->tls_fault_told;
+
+	if (fault[0] == '\0' || (told->ms != 0 && now.ms - told->ms < TLS_FAULT_QUIET_MS))
+		return;
+	*told = now;
+	log_warn("origin_tls_failed", "origin=%.*s server=%.*s error=%s fault=\"%s\"",
+		 VIEW_ARG(r->origin->name), VIEW_ARG(r->origin_url),
+		 fetch_error_type(fetch_error(r->fetch)), fault);
+}
+
 static enum step_result fetch_failed(struct request *r)
 {
 	enum fetch_error e = fetch_error(r->fetch);
 
+	tell_tls_fault(r);
 	stats_add(&stats_site(r->w->stats, r->target.site->slot)->origin_errors, 1);
 	if (stale_will_do(r))
 		return request_serve_object(r, STATS_STALE, 0);

@@ -369,6 +369,7 @@ static void use_snapshot(struct snapshot *s)
 	for (size_t i = 0; i < p->w.conf->listener_count; i++)
 		p->listeners[i].conf = p->w.conf->listeners[i];
 	access_log_use_format(p->w.access, p->w.conf->access_combined);
+	origin_pool_use(p->w.origins, p->w.conf);
 	conf_unref(before);
 }
 
@@ -421,6 +422,15 @@ static void on_ipc(struct watch *watch, unsigned events)
 		orphaned(p);
 }
 
+static void count_origin_handshakes(struct worker *w)
+{
+	struct origin_tls_counts counts = origin_pool_take_tls_counts(w->origins);
+
+	stats_add(&w->stats->gauges.origin_tls_handshakes, counts.handshakes);
+	stats_add(&w->stats->gauges.origin_tls_resumed, counts.resumed);
+	stats_add(&w->stats->gauges.origin_tls_failures, counts.failures);
+}
+
 static void on_tick(struct timer *t)
 {
 	struct worker_process *p = CONTAINER_OF(t, struct worker_process, tick);
@@ -433,6 +443,7 @@ static void on_tick(struct timer *t)
 	origin_pool_counts(w->origins, &idle_count, &busy_count);
 	stats_set(&w->stats->gauges.origin_idle, idle_count);
 	stats_set(&w->stats->gauges.origin_busy, busy_count);
+	count_origin_handshakes(w);
 	stats_set(&w->stats->gauges.requests, w->request_count);
 	stats_set(&w->stats->gauges.fills, w->transfer_count);
 	end_if_idle(p);

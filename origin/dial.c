@@ -1,20 +1,26 @@
 /*
  * From a request to a connection: choose a server, take an idle connection of it or wait for its
- * address and for room, then connect, going through its addresses. A server that can't be
- * reached is set aside and another is asked, as often as «retries» says.
+ * address and for room, then connect (with TLS: and shake hands), going through its addresses. A server that can't be
+ * reached is set aside and another is asked, as often as «retries» says. A handshake that fails counts as a
+ * connect that fails: nothing of the request was sent.
  *
  * The step «choose» runs from readies and timers only (failures yield before they come back to
  * it): pool_take relies on that.
  */
 #include <errno.h>
 
+#include "edge/base/tls.h"
 #include "origin/parts.h"
+#include "origin/tls.h"
 
 static enum step_result reach_server(struct fetch *f);
 static enum step_result wait_in_line(struct fetch *f, enum fetch_error waits_for);
 static bool may_go_on(const struct fetch *f);
 static enum step_result waited_in_vain(struct fetch *f);
 static enum step_result dial_next(struct fetch *f);
+static enum step_result connected(struct fetch *f);
+static enum step_result begin_handshake(struct fetch *f);
+static enum step_result address_failed(struct fetch *f, enum fetch_error e);
 static enum step_result server_failed(struct fetch *f, bool set_aside);
 static void attach(struct fetch *f, struct origin_connection *c);
 static bool ours_to_blame(int error);
@@ -41,7 +47,7 @@ enum step_result fetch_step_choose(struct machine *m)
 
 static enum step_result reach_server(struct fetch *f)
 {
-	struct origin_connection *c = f->fresh_only ? NULL : pool_take(f->pool, f->server);
+	struct origin_connection *c = f->fresh_only ? NULL : pool_take(f->pool, f->origin, f->server);
 
 	f->kept = c != NULL;
 	if (c != NULL) {
@@ -108,10 +114,10 @@ static enum step_result dial_next(struct fetch *f)
 	for (; f->address_tries < count; f->address_tries++) {
 		uint32_t at = (s->good_address + f->address_tries) % count;
 		struct origin_connection *c;
-		int result = pool_dial(f->pool, f->server, &f->addresses.at[at], &c);
+		int result = pool_dial(f->pool, f->origin, f->server, &f->addresses.at[at], &c);
 		if (result == 0) {
 			attach(f, c);
-			if (f->machine.step != FETCH_STEP_CONNECT)
+			if (f->machine.step == FETCH_STEP_CHOOSE)
 				machine_deadline(&f->machine, f->origin->connect_ms);
 			f->machine.step = FETCH_STEP_CONNECT;
 			return STEP_WRITE;
@@ -128,18 +134,55 @@ static enum step_result dial_next(struct fetch *f)
 enum step_result fetch_step_connect(struct machine *m)
 {
 	struct fetch *f = fetch_of(m);
-	struct pool_server *s = pool_server(f->pool, f->server);
 	int result = m->timed_out ? -ETIMEDOUT : sock_dial_result(m->watch.fd);
 
-	if (result == 0 && !m->broken) {
-		choose_succeeded(&s->choose);
-		s->good_address = (s->good_address + f->address_tries) % f->addresses.count;
-		machine_no_deadline(m);
-		return machine_goto(m, FETCH_STEP_SEND);
+	if (result == 0 && !m->broken)
+		return f->server->tls ? begin_handshake(f) : connected(f);
+	return address_failed(f, connect_error(-result));
+}
+
+static enum step_result begin_handshake(struct fetch *f)
+{
+	if (origin_tls_begin(f->pool, f->connection, f->origin, f->server) != 0) {
+		f->tls_fault = "what its «tls» names can't be used";
+		return fetch_fail(f, FETCH_INTERNAL);
 	}
-	f->connect_error = connect_error(-result);
-	fetch_close_connection(f);
+	return machine_goto(&f->machine, FETCH_STEP_HANDSHAKE);
+}
+
+enum step_result fetch_step_handshake(struct machine *m)
+{
+	struct fetch *f = fetch_of(m);
+	int result = m->timed_out ? -ETIMEDOUT : tls_handshake(fetch_io(f));
+
+	if (result == -EAGAIN)
+		return fetch_waits_for(fetch_io(f)->wait);
+	if (result == 0) {
+		origin_tls_done(f->pool, f->connection);
+		return connected(f);
+	}
+	origin_tls_failed(f->pool, f->connection);
 	if (m->timed_out)
+		return address_failed(f, FETCH_CONNECTION_TIMEOUT);
+	f->tls_fault = origin_tls_fault(f->connection);
+	return address_failed(f, origin_tls_error(f->connection));
+}
+
+static enum step_result connected(struct fetch *f)
+{
+	struct pool_server *s = pool_server(f->pool, f->server);
+
+	choose_succeeded(&s->choose);
+	s->good_address = (s->good_address + f->address_tries) % f->addresses.count;
+	machine_no_deadline(&f->machine);
+	return machine_goto(&f->machine, FETCH_STEP_SEND);
+}
+
+static enum step_result address_failed(struct fetch *f, enum fetch_error e)
+{
+	f->connect_error = e;
+	fetch_close_connection(f);
+	if (f->machine.timed_out)
 		return server_failed(f, true);
 	f->address_tries++;
 	return dial_next(f);

@@ -23,6 +23,7 @@ static enum step_result step_over(struct machine *m);
 static const struct step steps[] = {
 	[FETCH_STEP_CHOOSE] = { "choose", fetch_step_choose }, /* connect, while it waits in line */
 	[FETCH_STEP_CONNECT] = { "connect", fetch_step_connect }, /* connect, for each server */
+	[FETCH_STEP_HANDSHAKE] = { "handshake", fetch_step_handshake }, /* what is left of connect */
 	[FETCH_STEP_SEND] = { "send", fetch_step_send }, /* between_bytes, while the socket is full */
 	[FETCH_STEP_HEAD] = { "head", fetch_step_head }, /* first_byte, for the whole head */
 	[FETCH_STEP_BODY] = { "body", fetch_step_body }, /* between_bytes, while the owner waits */
@@ -48,6 +49,9 @@ static const struct {
 	[FETCH_INTERNAL] = { "proxy_internal_error", 503 },
 	[FETCH_READ_TIMEOUT] = { "connection_read_timeout", 504 },
 	[FETCH_WRITE_TIMEOUT] = { "connection_write_timeout", 504 },
+	[FETCH_TLS_PROTOCOL_ERROR] = { "tls_protocol_error", 502 },
+	[FETCH_TLS_CERTIFICATE_ERROR] = { "tls_certificate_error", 502 },
+	[FETCH_TLS_ALERT_RECEIVED] = { "tls_alert_received", 502 },
 };
 
 static struct fetch *allocate(struct origin_pool *p);
@@ -126,6 +130,11 @@ enum fetch_error fetch_error(const struct fetch *f)
 	return f->error;
 }
 
+const char *fetch_tls_fault(const struct fetch *f)
+{
+	return f->tls_fault == NULL ? "" : f->tls_fault;
+}
+
 const struct http_response *fetch_response(const struct fetch *f)
 {
 	return &f->response;
@@ -165,7 +174,7 @@ void fetch_end(struct fetch *f, bool reusable)
 {
 	struct origin_connection *c = f->connection;
 
-	if (reusable && !f->machine.broken) {
+	if (reusable && !f->machine.broken && !c->io->closing) {
 		f->connection = NULL;
 		machine_release(&f->machine, &c->watch, pool_idle_event);
 		pool_give(f->pool, &c, f->origin, f->server);

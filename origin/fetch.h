@@ -4,7 +4,8 @@
  * caches; one file in edge/ joins a fetch to a fill.
  *
  * A fetch is a machine of its own; its owner is told by «wake» (a ready) whenever something changed, and asks.
- * The owner pulls the body: from memory what was read with the head or with chunk sizes, the rest by splice.
+ * The owner pulls the body: from memory what was read with the head or with chunk sizes, the rest by splice; over
+ * TLS in user space all of it from memory.
  *
  * Lifetime: fetch_new → (wake …) → fetch_free at any time. Freed before its end was proved, the connection is closed;
  * after it, it goes back to the pool.
@@ -35,6 +36,8 @@ void resolver_free(struct resolver *r);
 int origin_pool_new(struct origin_shared *s, struct loop *l, unsigned slot, struct origin_pool **out)
 	NODISCARD;
 void origin_pool_free(struct origin_pool *p);
+/* A new snapshot: what was made for the TLS of origins that are no more so is dropped. */
+void origin_pool_use(struct origin_pool *p, const struct conf *conf);
 
 struct fetch;
 struct fetch_request {
@@ -73,9 +76,14 @@ enum fetch_error {
 	FETCH_INTERNAL,
 	FETCH_READ_TIMEOUT /* between bytes of the body */,
 	FETCH_WRITE_TIMEOUT /* the origin takes no more */,
+	FETCH_TLS_PROTOCOL_ERROR,
+	FETCH_TLS_CERTIFICATE_ERROR,
+	FETCH_TLS_ALERT_RECEIVED,
 };
 const char *fetch_error_type(enum fetch_error e); /* "dns_timeout", "connection_refused", "http_response_incomplete" … */
 uint16_t fetch_error_status(enum fetch_error e); /* 502, 503, 504 */
+/* What was wrong with the last handshake, in words for the log; empty: nothing. */
+const char *fetch_tls_fault(const struct fetch *f);
 
 int fetch_new(struct origin_pool *p, const struct fetch_request *r, struct ready *wake,
 	      struct fetch **out) NODISCARD;
@@ -106,15 +114,15 @@ int fetch_send_end(struct fetch *f)
 
 enum fetch_body {
 	FETCH_BODY_MEMORY, /* *out: payload bytes in memory: take some or all with fetch_body_took */
-	FETCH_BODY_SOCKET, /* payload is (or may be) in the socket: fetch_body_splice or fetch_body_read */
-	FETCH_BODY_AGAIN, /* nothing now; wake follows */
+	FETCH_BODY_SOCKET, /* payload is (or may be) in the socket: fetch_body_splice or fetch_body_read. Never over TLS in user space */
+	FETCH_BODY_AGAIN,  /* nothing now; wake follows */
 	FETCH_BODY_END, /* proved: length reached, last chunk, or close where that is the framing */
 	FETCH_BODY_FAILED, /* broken off, timed out, bad chunk: fetch_error */
 };
 enum fetch_body fetch_body_next(struct fetch *f, struct view *out);
 void fetch_body_took(struct fetch *f, size_t n);
 /* From the socket into a pipe's write end: >0 bytes (≤ max); 0: none now, wake follows; -EXFULL: the pipe is full
- * (not the socket empty); -ENODATA: end of stream, call fetch_body_next; else failed. */
+ * (not the socket empty); -ENODATA: call fetch_body_next (the stream has ended, or something else came first); else failed. */
 int64_t fetch_body_splice(struct fetch *f, int pipe_fd, size_t max) NODISCARD;
 /* The same into memory. */
 int64_t fetch_body_read(struct fetch *f, void *p, size_t n) NODISCARD;
@@ -127,5 +135,11 @@ void fetch_pause(struct fetch *f);
 
 /* For the statistics: idle and busy connections of this worker. */
 void origin_pool_counts(const struct origin_pool *p, unsigned *out_idle, unsigned *out_busy);
+/* Handshakes that were completed, those of them that resumed a session, and those that failed. */
+struct origin_tls_counts {
+	uint64_t handshakes, resumed, failures;
+};
+/* Since this was last called. */
+struct origin_tls_counts origin_pool_take_tls_counts(struct origin_pool *p);
 
 #endif

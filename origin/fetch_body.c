@@ -1,17 +1,20 @@
 /*
  * The answer's body, pulled by the owner: first what was read along with the head, then from the
- * socket, by splice if it likes. Chunks of 16 KiB and more are offered for splicing like any
+ * socket, by splice if it likes, or, over TLS in user space, in pieces of up to 64 KiB in memory. Chunks of 16 KiB and more are offered for splicing like any
  * other body: only the lines between them are read, a few hundred bytes at a time. Smaller ones are
  * read into memory, 64 KiB at a time, since there a splice would move less than it costs.
  *
  * The end is proved by the length, by the last chunk, or, where that is the framing, by the
- * peer's FIN (a reset proves nothing). Then nothing may follow: bytes that are there together with
+ * peer's FIN (a reset proves nothing), with TLS by its close_notify (a FIN proves nothing: anyone can send it). Then nothing may follow: bytes that are there together with
  * the end mean that we and the origin disagree on where messages end, and the body counts as
  * failed (request smuggling shows like this).
  *
  * After a short read the socket is taken to be empty and the next read waits for its event,
  * rather than asking the kernel again to be told EAGAIN. For a splice «short» may also mean that the
  * pipe was full of small packets: then the event comes at once.
+ *
+ * Where the kernel decrypts (kTLS), a splice gives one record at most, and fails at one that isn't payload: that one is
+ * read, by OpenSSL, which deals with it. Several records are gathered in the pipe.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -31,12 +34,13 @@ static enum fetch_body next_close(struct fetch *f, struct view *out);
 static enum fetch_body next_chunked(struct fetch *f, struct view *out);
 static enum fetch_body feed(struct fetch *f);
 static enum fetch_body from_memory(struct fetch *f, uint64_t most, struct view *out);
-static enum fetch_body from_socket(struct fetch *f);
-static enum fetch_body read_on(struct fetch *f);
+static enum fetch_body from_stream(struct fetch *f);
+static enum fetch_body read_on(struct fetch *f, size_t most);
 static enum fetch_body failed(struct fetch *f, enum fetch_error e);
 static enum fetch_body prove_end(struct fetch *f);
 static void wait_for_bytes(struct fetch *f);
 static uint64_t spliceable(const struct fetch *f);
+static int64_t splice_records(struct fetch *f, int pipe_fd, size_t max);
 static int64_t splice_once(const struct fetch *f, int pipe_fd, size_t max);
 static bool holds_bytes(const struct fetch *f);
 static int64_t moved(struct fetch *f, int64_t n, size_t asked);
@@ -106,6 +110,8 @@ int64_t fetch_body_splice(struct fetch *f, int pipe_fd, size_t max)
 	CHECK(buffered(f->in) == 0);
 	if (max > spliceable(f))
 		max = spliceable(f);
+	if (pool_over_tls(f->connection))
+		return splice_records(f, pipe_fd, max);
 	int64_t n = splice_once(f, pipe_fd, max);
 	if (n == -EAGAIN && holds_bytes(f)) {
 		n = splice_once(f, pipe_fd, max); /* they may have come just now */
@@ -122,8 +128,10 @@ int64_t fetch_body_read(struct fetch *f, void *p, size_t n)
 	CHECK(buffered(f->in) == 0);
 	if (n > spliceable(f))
 		n = spliceable(f);
-	ssize_t got = recv(f->machine.watch.fd, p, n, MSG_DONTWAIT);
-	return moved(f, got < 0 ? -errno : got, n);
+	struct io *io = fetch_io(f);
+	int64_t got = io->ops->read(io, p, n);
+	f->wait = got == -EAGAIN ? io->wait : WATCH_READ;
+	return moved(f, got, n);
 }
 
 int64_t fetch_body_left(const struct fetch *f)
@@ -149,42 +157,53 @@ void fetch_pause(struct fetch *f)
 
 static enum fetch_body next_length(struct fetch *f, struct view *out)
 {
-	if (f->left == 0)
-		return prove_end(f);
-	if (buffered(f->in) > 0)
-		return from_memory(f, f->left, out);
-	if (f->at_eof)
-		return failed(f, FETCH_RESPONSE_INCOMPLETE);
-	return from_socket(f);
+	enum fetch_body result = FETCH_BODY_MEMORY;
+
+	while (result == FETCH_BODY_MEMORY) {
+		if (f->left == 0)
+			return prove_end(f);
+		if (buffered(f->in) > 0)
+			return from_memory(f, f->left, out);
+		if (f->at_eof)
+			return failed(f, FETCH_RESPONSE_INCOMPLETE);
+		result = from_stream(f);
+	}
+	return result;
 }
 
 static enum fetch_body next_close(struct fetch *f, struct view *out)
 {
-	if (buffered(f->in) > 0)
-		return from_memory(f, UINT64_MAX, out);
-	if (!f->at_eof)
-		return from_socket(f);
-	fetch_end(f, false);
-	return FETCH_BODY_END;
+	enum fetch_body result = FETCH_BODY_MEMORY;
+
+	while (result == FETCH_BODY_MEMORY) {
+		if (buffered(f->in) > 0)
+			return from_memory(f, UINT64_MAX, out);
+		if (f->at_eof) {
+			fetch_end(f, false);
+			return FETCH_BODY_END;
+		}
+		result = from_stream(f);
+	}
+	return result;
 }
 
 static enum fetch_body next_chunked(struct fetch *f, struct view *out)
 {
-	for (;;) {
-		enum fetch_body result;
+	enum fetch_body result = FETCH_BODY_MEMORY;
+
+	while (result == FETCH_BODY_MEMORY) {
 		if (f->chunked.payload_left > 0 && buffered(f->in) > 0)
 			return from_memory(f, f->chunked.payload_left, out);
 		if (f->at_eof)
 			return failed(f, FETCH_RESPONSE_INCOMPLETE);
 		if (f->chunked.payload_left > 0 && f->chunk_large)
-			return from_socket(f);
-		if (buffered(f->in) > 0)
+			result = from_stream(f);
+		else if (buffered(f->in) > 0)
 			result = feed(f);
 		else
-			result = read_on(f);
-		if (result != FETCH_BODY_MEMORY)
-			return result;
+			result = read_on(f, f->chunk_large ? READ_LINE : POOL_BUFFER_BYTES);
 	}
+	return result;
 }
 
 /* Framing in memory. FETCH_BODY_MEMORY: go on. */
@@ -211,13 +230,15 @@ static enum fetch_body feed(struct fetch *f)
 	return FETCH_BODY_MEMORY;
 }
 
-/* Into memory. FETCH_BODY_MEMORY: something came. */
-static enum fetch_body read_on(struct fetch *f)
+/* Into memory. FETCH_BODY_MEMORY: something came, or the end. */
+static enum fetch_body read_on(struct fetch *f, size_t most)
 {
-	int64_t n = f->dry ? -EAGAIN : fetch_fill(f, f->chunk_large ? READ_LINE : POOL_BUFFER_BYTES);
+	int64_t n = f->dry ? -EAGAIN : fetch_fill(f, most);
 
-	if (n > 0)
+	if (n >= 0) {
+		f->at_eof = n == 0;
 		return FETCH_BODY_MEMORY;
+	}
 	if (n == -EAGAIN) {
 		wait_for_bytes(f);
 		return FETCH_BODY_AGAIN;
@@ -233,12 +254,14 @@ static enum fetch_body from_memory(struct fetch *f, uint64_t most, struct view *
 	return FETCH_BODY_MEMORY;
 }
 
-static enum fetch_body from_socket(struct fetch *f)
+/* Payload comes next. FETCH_BODY_MEMORY: as read_on. */
+static enum fetch_body from_stream(struct fetch *f)
 {
-	if (!f->dry)
+	const struct io *io = fetch_io(f);
+
+	if (!f->dry && io->splices_in && !io->ops->buffered(io))
 		return FETCH_BODY_SOCKET;
-	wait_for_bytes(f);
-	return FETCH_BODY_AGAIN;
+	return read_on(f, POOL_BUFFER_BYTES);
 }
 
 static enum fetch_body failed(struct fetch *f, enum fetch_error e)
@@ -251,15 +274,16 @@ static enum fetch_body failed(struct fetch *f, enum fetch_error e)
 static enum fetch_body prove_end(struct fetch *f)
 {
 	bool reusable = f->response.keep_alive && f->request_sent && !f->send_broken;
+	struct io *io = fetch_io(f);
 	char byte;
 
 	if (buffered(f->in) > 0)
 		return failed(f, FETCH_PROTOCOL_ERROR);
 	if (!f->dry) {
-		ssize_t n = recv(f->machine.watch.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+		int64_t n = io->ops->read(io, &byte, 1);
 		if (n > 0)
 			return failed(f, FETCH_PROTOCOL_ERROR);
-		reusable = reusable && n < 0 && errno == EAGAIN;
+		reusable = reusable && n == -EAGAIN;
 	}
 	fetch_end(f, reusable);
 	return FETCH_BODY_END;
@@ -271,7 +295,7 @@ static void wait_for_bytes(struct fetch *f)
 {
 	f->owner_waits = true;
 	machine_deadline(&f->machine, f->origin->between_bytes_ms);
-	watch_want(&f->machine.watch, WATCH_READ);
+	watch_want(&f->machine.watch, f->wait);
 }
 
 /* How much of what comes next in the socket is payload. */
@@ -280,6 +304,25 @@ static uint64_t spliceable(const struct fetch *f)
 	if (f->response.framing == FRAMING_LENGTH)
 		return f->left;
 	return f->response.framing == FRAMING_CHUNKED ? f->chunked.payload_left : INT64_MAX;
+}
+
+static int64_t splice_records(struct fetch *f, int pipe_fd, size_t max)
+{
+	int64_t n, got = 0;
+
+	do {
+		n = splice_once(f, pipe_fd, max - (size_t)got);
+		got += n > 0 ? n : 0;
+	} while (n > 0 && (size_t)got < max);
+	f->wait = WATCH_READ;
+	if (got > 0) { /* more may be there: EAGAIN could have meant that the pipe is full */
+		took(f, (uint64_t)got);
+		f->dry = false;
+		return got;
+	}
+	if (n == 0 || n == -EINVAL || n == -EIO) /* not payload, or the end: OpenSSL knows */
+		n = fetch_fill(f, POOL_BUFFER_BYTES);
+	return n > 0 ? -ENODATA : moved(f, n, max);
 }
 
 static int64_t splice_once(const struct fetch *f, int pipe_fd, size_t max)
@@ -314,7 +357,7 @@ static int64_t moved(struct fetch *f, int64_t n, size_t asked)
 		f->at_eof = true;
 		return -ENODATA;
 	}
-	f->dry = (size_t)n < asked;
+	f->dry = (size_t)n < asked && !pool_over_tls(f->connection);
 	took(f, (uint64_t)n);
 	return n;
 }

@@ -8,9 +8,9 @@
  * be only so many of those, since an origin that sends them without end would hold the loop.
  */
 #include <errno.h>
-#include <sys/socket.h>
 
 #include "origin/parts.h"
+#include "origin/tls.h"
 
 enum { INTERIMS_MAX = 64 };
 
@@ -22,7 +22,9 @@ static enum parsed final(struct fetch *f);
 static int keep_response(struct fetch *f);
 static void rebase(struct view *v, const char *from, const char *to);
 static uint32_t head_limit(const struct fetch *f);
+static int64_t read_stream(struct fetch *f, char *p, size_t most);
 static int make_room(struct fetch *f);
+static enum fetch_error unanswered(struct fetch *f, int error);
 static bool may_retry(const struct fetch *f);
 static enum step_result retry(struct fetch *f);
 
@@ -31,9 +33,9 @@ enum step_result fetch_step_head(struct machine *m)
 	struct fetch *f = fetch_of(m);
 	enum step_result result = fetch_read_answer(f, STEP_READ);
 
-	if (result == STEP_READ && m->timed_out)
-		return fetch_fail(f, FETCH_RESPONSE_TIMEOUT);
-	return result;
+	if (result != STEP_READ)
+		return result;
+	return m->timed_out ? fetch_fail(f, FETCH_RESPONSE_TIMEOUT) : fetch_waits_for(f->wait);
 }
 
 enum step_result fetch_read_answer(struct fetch *f, enum step_result waiting)
@@ -68,26 +70,40 @@ void fetch_interim_done(struct fetch *f)
 
 int64_t fetch_fill(struct fetch *f, size_t most)
 {
-	ssize_t n;
-
 	if (make_room(f) != 0)
 		return -ENOMEM;
 	struct buffer *b = f->in;
 	if (most > b->capacity - b->end)
 		most = b->capacity - b->end;
-	do {
-		n = recv(f->machine.watch.fd, b->bytes + b->end, most, MSG_DONTWAIT);
-	} while (n < 0 && errno == EINTR);
-	f->dry = n < (ssize_t)most;
+	int64_t n = read_stream(f, b->bytes + b->end, most);
 	if (n > 0) {
 		f->answered = true;
 		b->end += (size_t)n;
 		return n;
 	}
-	int error = n < 0 ? errno : 0;
 	if (buffered(b) == 0)
 		pool_buffer_give(f->pool, &f->in);
-	return -error;
+	return n;
+}
+
+/*
+ * One read of the socket; of TLS in user space, where a read gives one record, as many as are there. A short read of a
+ * plain socket has emptied it; TLS says when it is empty.
+ */
+static int64_t read_stream(struct fetch *f, char *p, size_t most)
+{
+	struct io *io = fetch_io(f);
+	bool tls = pool_over_tls(f->connection);
+	size_t got = 0;
+	int64_t n;
+
+	do {
+		n = io->ops->read(io, p + got, most - got);
+		got += n > 0 ? (size_t)n : 0;
+	} while (tls && !io->splices_in && n > 0 && got < most);
+	f->dry = n == -EAGAIN || (!tls && got < most);
+	f->wait = n == -EAGAIN ? io->wait : WATCH_READ;
+	return got > 0 ? (int64_t)got : n;
 }
 
 /* A whole head may be larger than a pooled buffer. */
@@ -224,7 +240,16 @@ enum step_result fetch_broken_off(struct fetch *f, int error)
 		return fetch_fail(f, FETCH_INTERNAL);
 	if (may_retry(f))
 		return retry(f);
-	return fetch_fail(f, f->answered ? FETCH_RESPONSE_INCOMPLETE : FETCH_CONNECTION_TERMINATED);
+	return fetch_fail(f, f->answered ? FETCH_RESPONSE_INCOMPLETE : unanswered(f, error));
+}
+
+/* With TLS 1.3 the peer's last word on our certificate comes when the handshake is over for us. */
+static enum fetch_error unanswered(struct fetch *f, int error)
+{
+	if (!pool_over_tls(f->connection) || error == 0)
+		return FETCH_CONNECTION_TERMINATED;
+	f->tls_fault = origin_tls_fault(f->connection);
+	return origin_tls_error(f->connection);
 }
 
 /*

@@ -1,5 +1,5 @@
 /*
- * The request goes out: head and what there is of the body by one sendmsg, then the body as the
+ * The request goes out: head and what there is of the body by one write, then the body as the
  * owner gives it. Bytes of the body pass through one buffer, where chunks get their framing: so
  * «taken» is always true for the owner, whatever the socket does.
  *
@@ -127,7 +127,8 @@ enum step_result fetch_step_send(struct machine *m)
 		machine_no_deadline(m);
 	else if (m->timer.deadline.ms == 0)
 		machine_deadline(m, f->origin->between_bytes_ms);
-	return fetch_read_answer(f, result == 0 ? STEP_BOTH : STEP_READ);
+	enum step_result waiting = fetch_read_answer(f, result == 0 ? STEP_BOTH : STEP_READ);
+	return waiting == STEP_READ ? fetch_waits_for(f->wait) : waiting;
 }
 
 /* 1: all there is was sent; 0: the socket is full; or a negative errno. */
@@ -138,7 +139,8 @@ static int flush(struct fetch *f)
 	size_t head_bytes = f->prefix.n + host.n + f->rest.n;
 	struct iovec iov[ARRAY_LEN(parts)];
 	size_t skip = f->head_sent, all = 0;
-	struct msghdr m = { .msg_iov = iov };
+	struct io *io = fetch_io(f);
+	int count = 0;
 
 	if (f->out != NULL)
 		parts[3] = view_of(f->out->bytes + f->out->begin, buffered(f->out));
@@ -148,16 +150,18 @@ static int flush(struct fetch *f)
 		skip -= skipped;
 		if (left.n == 0)
 			continue;
-		iov[m.msg_iovlen++] = (struct iovec){ (void *)left.p, left.n };
+		iov[count++] = (struct iovec){ (void *)left.p, left.n };
 		all += left.n;
 	}
-	if (all == 0)
-		return 1;
-	ssize_t n = sendmsg(f->machine.watch.fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
+	int64_t n = all == 0 ? 0 : io->ops->write(io, iov, count, false);
 	if (n < 0)
-		return errno == EAGAIN || errno == EINTR ? 0 : -errno;
-	account(f, head_bytes, (size_t)n);
-	return (size_t)n == all;
+		return n == -EAGAIN ? 0 : (int)n;
+	if (n > 0)
+		account(f, head_bytes, (size_t)n);
+	if ((size_t)n < all)
+		return 0;
+	int result = io->ops->flush(io);
+	return result == -EAGAIN ? 0 : result == 0 ? 1 : result;
 }
 
 static void account(struct fetch *f, size_t head_bytes, size_t n)

@@ -2,7 +2,8 @@
  * A fetch from inside, for the files that make it up:
  *
  *   fetch.c       life, the table of steps, what the owner asks
- *   dial.c        choose a server, find its address, wait in line, connect
+ *   dial.c        choose a server, find its address, wait in line, connect, shake hands
+ *   tls.c         contexts and sessions of TLS to origins
  *   fetch_send.c  the request: head and body
  *   fetch_head.c  the answer's head, interim ones too; retry
  *   fetch_body.c  the answer's body: framing, memory and splice
@@ -10,6 +11,7 @@
  *   step     descriptor  may be called                      ends by
  *   CHOOSE   none        fetch_send (kept in a buffer)      a connection, or OVER
  *   CONNECT  dialling    fetch_send (kept in a buffer)      connected; else the next address or CHOOSE
+ *   HANDSHAKE  ours      fetch_send (kept in a buffer)      done (only with TLS); else as CONNECT
  *   SEND     ours        fetch_send, fetch_interim_done     all is sent (HEAD), or an early answer (BODY)
  *   HEAD     ours        fetch_interim_done                 the final head (BODY); CHOOSE once for a retry
  *   BODY     ours        fetch_body_*                       proof of the end: back to the pool (OVER)
@@ -25,6 +27,7 @@
 enum fetch_step {
 	FETCH_STEP_CHOOSE,
 	FETCH_STEP_CONNECT,
+	FETCH_STEP_HANDSHAKE,
 	FETCH_STEP_SEND,
 	FETCH_STEP_HEAD,
 	FETCH_STEP_BODY,
@@ -52,6 +55,7 @@ struct fetch {
 	struct choose_tried tried;
 	uint32_t failed_servers;
 	enum fetch_error connect_error; /* of the last one */
+	const char *tls_fault;		/* the same in words, if it was its TLS; else NULL */
 	const struct conf_server *server;
 	struct shared_addresses addresses;
 	uint32_t address_tries;
@@ -81,6 +85,7 @@ struct fetch {
 	unsigned interims; /* 1xx heads so far */
 	bool answered;	   /* a byte came */
 	bool dry;	   /* the last read emptied the socket: wait for an event before the next */
+	uint8_t wait;	   /* for which event, then (TLS may have to write) */
 
 	/* its body */
 	uint64_t left; /* with LENGTH */
@@ -101,6 +106,20 @@ static inline struct fetch *fetch_of(struct machine *m)
 	return CONTAINER_OF(m, struct fetch, machine);
 }
 
+/* The connection's stream: plain, or TLS. */
+static inline struct io *fetch_io(const struct fetch *f)
+{
+	return f->connection->io;
+}
+
+/* What a step that waits for these events returns. */
+static inline enum step_result fetch_waits_for(unsigned events)
+{
+	if (events == (WATCH_READ | WATCH_WRITE))
+		return STEP_BOTH;
+	return events == WATCH_WRITE ? STEP_WRITE : STEP_READ;
+}
+
 static inline size_t buffered(const struct buffer *b)
 {
 	return b == NULL ? 0 : b->end - b->begin;
@@ -109,6 +128,7 @@ static inline size_t buffered(const struct buffer *b)
 /* dial.c */
 enum step_result fetch_step_choose(struct machine *m);
 enum step_result fetch_step_connect(struct machine *m);
+enum step_result fetch_step_handshake(struct machine *m);
 
 /* fetch_send.c */
 enum step_result fetch_step_send(struct machine *m);
@@ -117,7 +137,7 @@ enum step_result fetch_step_send(struct machine *m);
 enum step_result fetch_step_head(struct machine *m);
 /* Reads on; what the step returns, «waiting» if nothing was decided. */
 enum step_result fetch_read_answer(struct fetch *f, enum step_result waiting);
-/* At most so many bytes into f->in: >0, 0 at the end of stream, -EAGAIN, or another negative errno. Sets dry. */
+/* At most so many bytes into f->in: >0, 0 at the end of stream, -EAGAIN, or another negative errno. Sets dry and wait. */
 int64_t fetch_fill(struct fetch *f, size_t most) NODISCARD;
 /* The connection broke before the head was there (error 0: ended): retry if that is harmless, or fail. */
 enum step_result fetch_broken_off(struct fetch *f, int error);

@@ -20,6 +20,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "origin/tls.h"
+
 enum {
 	POOL_MAGIC = 0x706f6f6c,
 	CONNECTION_MAGIC = 0x6f636f6e,
@@ -34,6 +36,7 @@ static void on_idle_timeout(struct timer *t);
 static bool open_one(struct origin_pool *p, const struct conf_server *server);
 static void close_idle(struct origin_pool *p, struct pool_server *s);
 static void unlink_idle(struct origin_connection *c);
+static void retire(struct origin_connection *c);
 static bool quiet(const struct origin_connection *c);
 static void close_connection(struct origin_connection *c, uint64_t except);
 static uint64_t others_wait(struct origin_pool *p, unsigned server_slot);
@@ -52,6 +55,7 @@ int origin_pool_new(struct origin_shared *s, struct loop *l, unsigned slot, stru
 		return -ENOMEM;
 	*p = (struct origin_pool){ .magic = POOL_MAGIC, .shared = s, .loop = l, .slot = slot };
 	list_init(&p->waiters);
+	list_init(&p->tls_contexts);
 	for (unsigned i = 0; i < CONF_SERVERS_MAX; i++)
 		list_init(&p->servers[i].idle);
 	int result = watch_open(&p->wake, l, shared_wake_fd(s, slot), on_wake);
@@ -77,7 +81,9 @@ void origin_pool_free(struct origin_pool *p)
 	for (unsigned i = 0; i < CONF_SERVERS_MAX; i++) {
 		while (p->servers[i].idle_count > 0)
 			close_idle(p, &p->servers[i]);
+		origin_tls_forget_session(&p->servers[i]);
 	}
+	origin_tls_forget_contexts(p, NULL);
 	while (p->buffers != NULL) {
 		struct buffer *b = p->buffers;
 		p->buffers = b->next;
@@ -104,6 +110,7 @@ struct pool_server *pool_server(struct origin_pool *p, const struct conf_server 
 		return s;
 	while (s->idle_count > 0)
 		close_idle(p, s);
+	origin_tls_forget_session(s);
 	s->identity = identity;
 	s->good_address = 0;
 	s->choose = (struct choose_state){ 0 };
@@ -129,7 +136,13 @@ struct choose_view pool_choose_view(struct origin_pool *p)
 
 /* --- connections ----------------------------------------------------------------------------- */
 
-struct origin_connection *pool_take(struct origin_pool *p, const struct conf_server *server)
+static uint64_t tls_identity(const struct conf_origin *o, const struct conf_server *server)
+{
+	return server->tls ? o->tls_identity : 0;
+}
+
+struct origin_connection *pool_take(struct origin_pool *p, const struct conf_origin *o,
+				    const struct conf_server *server)
 {
 	struct pool_server *s = pool_server(p, server);
 
@@ -137,15 +150,16 @@ struct origin_connection *pool_take(struct origin_pool *p, const struct conf_ser
 		struct origin_connection *c = LIST_ENTRY(s->idle.next, struct origin_connection, link);
 		unlink_idle(c);
 		p->busy_count++;
-		if (c->idle_turn != loop_turn(p->loop) || quiet(c))
+		if (c->tls_identity == tls_identity(o, server) &&
+		    (c->idle_turn != loop_turn(p->loop) || quiet(c)))
 			return c;
 		pool_close(p, &c);
 	}
 	return NULL;
 }
 
-int pool_dial(struct origin_pool *p, const struct conf_server *server, const struct sock_addr *to,
-	      struct origin_connection **out)
+int pool_dial(struct origin_pool *p, const struct conf_origin *o, const struct conf_server *server,
+	      const struct sock_addr *to, struct origin_connection **out)
 {
 	struct origin_connection *c = calloc(1, sizeof(*c));
 	int result;
@@ -156,6 +170,7 @@ int pool_dial(struct origin_pool *p, const struct conf_server *server, const str
 					 .fd = -1,
 					 .pool = p,
 					 .identity = shared_identity(server),
+					 .tls_identity = tls_identity(o, server),
 					 .server_slot = server->slot,
 					 .limited = server->max_connections > 0 };
 	list_init(&c->link);
@@ -165,6 +180,8 @@ int pool_dial(struct origin_pool *p, const struct conf_server *server, const str
 	}
 	p->busy_count++;
 	result = c->fd = sock_dial(to);
+	io_plain_init(&c->plain, c->fd);
+	c->io = &c->plain;
 	if (c->fd >= 0)
 		result = watch_open(&c->watch, p->loop, c->fd, pool_idle_event);
 	if (result == 0)
@@ -235,17 +252,16 @@ void pool_idle_event(struct watch *w, unsigned events)
 {
 	struct origin_connection *c = CONTAINER_OF(w, struct origin_connection, watch);
 
-	(void)events; /* an end, an error, or bytes that nobody asked for */
+	if (pool_over_tls(c) && !(events & WATCH_ERROR) && quiet(c))
+		return; /* session tickets */
+	/* An end, an error, or bytes that nobody asked for. */
 	unlink_idle(c);
 	close_connection(c, 0);
 }
 
 static void on_idle_timeout(struct timer *t)
 {
-	struct origin_connection *c = CONTAINER_OF(t, struct origin_connection, timer);
-
-	unlink_idle(c);
-	close_connection(c, 0);
+	retire(CONTAINER_OF(t, struct origin_connection, timer));
 }
 
 /* The one that was idle longest. */
@@ -254,7 +270,15 @@ static void close_idle(struct origin_pool *p, struct pool_server *s)
 	struct origin_connection *c = LIST_ENTRY(s->idle.prev, struct origin_connection, link);
 
 	CHECK(c->pool == p);
+	retire(c);
+}
+
+/* We have no more use for an idle one. */
+static void retire(struct origin_connection *c)
+{
 	unlink_idle(c);
+	if (pool_over_tls(c))
+		c->io->ops->end(c->io);
 	close_connection(c, 0);
 }
 
@@ -271,11 +295,13 @@ static void unlink_idle(struct origin_connection *c)
 		shared_hold_idle(p->shared, c->server_slot, p->slot, false);
 }
 
+/* With TLS this deals with what isn't payload. Where it has to answer (new keys), it isn't quiet. */
 static bool quiet(const struct origin_connection *c)
 {
 	char byte;
 
-	return recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
+	return c->io->ops->read(c->io, &byte, 1) == -EAGAIN && c->io->wait == WATCH_READ &&
+	       !c->io->closing;
 }
 
 static void close_connection(struct origin_connection *c, uint64_t except)
@@ -285,11 +311,19 @@ static void close_connection(struct origin_connection *c, uint64_t except)
 
 	watch_close(&c->watch);
 	timer_close(&c->timer);
+	if (c->io != NULL)
+		c->io->ops->free(c->io);
 	if (c->fd >= 0)
 		close(c->fd);
 	shared_closed(p->shared, c->server_slot, p->slot, except);
 	c->magic = 0;
 	free(c);
+}
+
+void origin_pool_use(struct origin_pool *p, const struct conf *conf)
+{
+	CHECK_MAGIC(p, POOL_MAGIC);
+	origin_tls_forget_contexts(p, conf);
 }
 
 /* --- waiting ---------------------------------------------------------------------------------- */

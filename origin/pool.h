@@ -2,27 +2,34 @@
  * A worker's connections to origins: idle ones kept by server, the line of fetches that wait for
  * one, and buffers. For origin/ alone.
  *
- * Lifetime of a connection: pool_dial → busy → pool_give → idle → pool_take → busy … → pool_close.
+ * Lifetime of a connection: pool_dial → (origin_tls_begin) → busy → pool_give → idle → pool_take → busy … → pool_close.
  * While busy its watch lies in the fetch's machine (machine_adopt); while idle the pool watches it,
- * and anything that can be read closes it, since an origin has nothing to say without a request.
+ * and whatever an origin says then closes it, since it has nothing to say without a request. (Session tickets of TLS
+ * are no saying.)
  */
 #ifndef BRIM_ORIGIN_POOL_H
 #define BRIM_ORIGIN_POOL_H
 
+#include "edge/base/io.h"
 #include "edge/base/machine.h"
 #include "origin/choose.h"
 #include "origin/fetch.h"
 #include "origin/shared.h"
 
+struct ssl_session_st;
+
 struct origin_connection {
 	uint32_t magic;
 	int fd;
+	struct io plain;    /* the socket as it is */
+	struct io *io;	    /* that, or TLS over it */
 	struct watch watch; /* while idle */
 	struct timer timer; /* idle_timeout */
 	struct list link;   /* in the server's idle list */
 	struct origin_pool *pool;
-	uint64_t identity;  /* of its server */
-	uint64_t idle_turn; /* loop_turn when it became idle */
+	uint64_t identity;     /* of its server */
+	uint64_t tls_identity; /* what its handshake was made by (conf_origin); 0: without TLS */
+	uint64_t idle_turn;    /* loop_turn when it became idle */
 	uint16_t server_slot;
 	bool limited; /* its server has max_connections */
 };
@@ -33,6 +40,8 @@ struct pool_server {
 	unsigned idle_count;
 	unsigned good_address; /* that the last connect reached */
 	struct choose_state choose;
+	struct ssl_session_st *session; /* the newest; NULL: none */
+	uint64_t session_tls_identity;	/* what it was made by */
 };
 
 /* A place in the line; embedded in the fetch. */
@@ -68,6 +77,9 @@ struct origin_pool {
 	unsigned buffer_count;
 	struct fetch *fetches; /* free ones */
 	unsigned fetch_count;
+	struct list tls_contexts; /* by what «tls» of an origin says (origin/tls.c), the last used first */
+	unsigned tls_context_count;
+	struct origin_tls_counts tls_counts;
 	struct http_field fields[POOL_FIELDS_MAX]; /* for the head that is being parsed */
 	struct pool_server servers[CONF_SERVERS_MAX];
 };
@@ -78,16 +90,22 @@ struct pool_server *pool_server(struct origin_pool *p, const struct conf_server 
 struct choose_view pool_choose_view(struct origin_pool *p);
 
 /* An idle connection that is known to be quiet, or NULL. Not from a watch's callback (see pool.c). */
-struct origin_connection *pool_take(struct origin_pool *p, const struct conf_server *server) NODISCARD;
+struct origin_connection *pool_take(struct origin_pool *p, const struct conf_origin *o,
+				    const struct conf_server *server) NODISCARD;
 /* A connect that has begun. -EUSERS: max_connections; else connect's error. */
-int pool_dial(struct origin_pool *p, const struct conf_server *server, const struct sock_addr *to,
-	      struct origin_connection **out) NODISCARD;
+int pool_dial(struct origin_pool *p, const struct conf_origin *o, const struct conf_server *server,
+	      const struct sock_addr *to, struct origin_connection **out) NODISCARD;
 /* Both take a busy connection whose watch is its own again. */
 void pool_give(struct origin_pool *p, struct origin_connection **c, const struct conf_origin *o,
 	       const struct conf_server *server);
 void pool_close(struct origin_pool *p, struct origin_connection **c);
 /* For machine_release: what an idle connection's watch does. */
 void pool_idle_event(struct watch *w, unsigned events);
+/* Does TLS lie over the socket? */
+static inline bool pool_over_tls(const struct origin_connection *c)
+{
+	return c->io != &c->plain;
+}
 
 /* Does someone of the same origin stand before it in the line (a newcomer: anywhere)? */
 bool pool_line(const struct origin_pool *p, const struct pool_waiter *w);

@@ -15,7 +15,7 @@ struct tls {
 	bool kernel_sends, kernel_receives, shaken; /* shaken: the handshake is done */
 	bool starved; /* OpenSSL has no whole record: an event of the socket will tell of more */
 	bool at_end;  /* the peer's FIN was seen */
-	bool broken, ended; /* nothing more is sent; our end was told */
+	bool deaf, broken, ended; /* nothing more is received; nothing more is sent; our end was told */
 	const char *fault;
 	/* Sealed records that the socket did not take. */
 	char *held;

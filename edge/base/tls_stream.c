@@ -212,17 +212,19 @@ static int64_t read_failed(struct tls *t, int r)
 		return 0;
 	default:
 		t->fault = tls_fault_name(t->ssl);
+		t->deaf = true;
 		return broken(t, -EPIPE);
 	}
 }
 
+/* Where sending has failed, what the peer said before may still be there. */
 static int64_t tls_read(struct io *io, void *p, size_t n)
 {
 	struct tls *t = tls_of(io);
 	size_t got;
 	int64_t r;
 
-	if (t->broken)
+	if (t->deaf)
 		return -EPIPE;
 	ERR_clear_error();
 	r = SSL_read_ex(t->ssl, p, n, &got);
@@ -377,7 +379,7 @@ static int64_t send_from(struct tls *t, struct source *s, size_t n, bool more)
 			return sent > 0 ? (int64_t)sent : source_failed(t, s, piece);
 		r = send_batch(t, piece.p, piece.n, more || sent + piece.n < n);
 		if (r != 0 && r != -EAGAIN)
-			return r;
+			return sent > 0 ? (int64_t)sent : r; /* the next call says so */
 		sent += piece.n;
 	}
 	return (int64_t)sent;
@@ -442,6 +444,9 @@ static void tls_free(struct io *io)
 {
 	struct tls *t = tls_of(io);
 
+	/* Else OpenSSL holds a session for bad whose stream was not ended with all ceremony, and never resumes it. */
+	if (t->shaken)
+		SSL_set_shutdown(t->ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
 	SSL_free(t->ssl);
 	free(t->held);
 	t->magic = 0;

@@ -78,8 +78,8 @@ def make_origin(request, clock):
     """A function that starts origins."""
     origins = request.node.origins = []
 
-    def make():
-        origins.append(Origin(clock))
+    def make(**kw):
+        origins.append(Origin(clock, **kw))
         return origins[-1]
     yield make
     for o in origins:

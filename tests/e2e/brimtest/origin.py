@@ -12,9 +12,14 @@
 
 A handler that returns leaves the connection open for the next request, unless it closed it or the
 request said «close». An exception in a handler fails the test (the peer's going away does not).
+
+Over TLS: Origin(tls=server_context(pair)); origin.handshakes tells what each connection agreed upon, and
+origin.refusals why others came to nothing. x.close() says so first (close_notify), x.cut() doesn't.
 """
+import collections
 import email.utils
 import socket
+import ssl
 import struct
 import threading
 import time
@@ -64,6 +69,25 @@ class Request:
 
 class PeerGone(Exception):
     pass
+
+
+# name: of SNI; certificate: the peer's, as getpeercert() has it.
+Handshake = collections.namedtuple("Handshake", "version resumed name alpn certificate")
+
+
+def server_context(pair, version=None, ciphers=None, clients=None):
+    """pair: of Certs. version: "1.2" or "1.3" alone. ciphers: of 1.2. clients: path of what must have signed theirs."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pair.certificate, pair.key)
+    context.set_alpn_protocols(["http/1.1"])
+    if version:
+        context.minimum_version = context.maximum_version = ssl.TLSVersion[f"TLSv{version.replace('.', '_')}"]
+    if ciphers:
+        context.set_ciphers(ciphers)
+    if clients:
+        context.load_verify_locations(clients)
+        context.verify_mode = ssl.CERT_REQUIRED
+    return context
 
 
 class Exchange:
@@ -118,6 +142,16 @@ class Exchange:
             return False
 
     def close(self):
+        if isinstance(self.sock, ssl.SSLSocket):
+            try:
+                self.sock.settimeout(10)
+                self.sock.unwrap()  # waits for the peer's, or for it to hang up
+            except (OSError, ValueError):
+                pass
+        self.cut()
+
+    def cut(self):
+        """With TLS, a stream that doesn't say that it ends."""
         self.closed = True
         try:
             self.sock.shutdown(socket.SHUT_RDWR)
@@ -174,9 +208,10 @@ class Reader:
 
 
 class Origin:
-    def __init__(self, clock=None, address="127.0.0.1"):
-        self.clock = clock
+    def __init__(self, clock=None, address="127.0.0.1", tls=None):
+        self.clock, self.tls = clock, tls
         self.requests = []
+        self.handshakes, self.refusals, self._names = [], [], {}
         self.faults = []  # tracebacks of handlers
         self.connections = 0
         self.open_sockets = set()
@@ -185,7 +220,9 @@ class Origin:
         self._listener = socket.create_server((address, 0), backlog=1024)
         self.port = self._listener.getsockname()[1]
         self.address = f"{address}:{self.port}"
-        self.url = f"http://{self.address}"
+        self.url = f"http{'s' if tls else ''}://{self.address}"
+        if tls:
+            tls.sni_callback = lambda sock, name, context: self._names.__setitem__(sock, name)
         threading.Thread(target=self._accept, daemon=True).start()
 
     # --- scripting
@@ -256,7 +293,7 @@ class Origin:
 
     def start_again(self):
         """On the same port, after stop()."""
-        self._listener = socket.create_server(("127.0.0.1", self.port), backlog=1024)
+        self._listener = socket.create_server((self.address.rpartition(":")[0], self.port), backlog=1024)
         threading.Thread(target=self._accept, daemon=True).start()
 
     def _accept(self):
@@ -276,6 +313,8 @@ class Origin:
     def _serve(self, sock, number):
         try:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if self.tls:
+                sock = self._shake_hands(sock)
             reader = Reader(sock)
             while self._exchange(sock, reader, number):
                 pass
@@ -288,6 +327,25 @@ class Origin:
             with self._changed:
                 self.open_sockets.discard(sock)
                 self._changed.notify_all()
+
+    def _shake_hands(self, plain):
+        sock = self.tls.wrap_socket(plain, server_side=True, do_handshake_on_connect=False, suppress_ragged_eofs=True)
+        with self._changed:
+            self.open_sockets.discard(plain)
+            self.open_sockets.add(sock)
+        try:
+            sock.do_handshake()
+        except OSError as e:
+            with self._changed:
+                self.refusals.append(str(e))
+                self.open_sockets.discard(sock)
+                self._changed.notify_all()
+            sock.close()
+            raise PeerGone from e
+        with self._changed:
+            self.handshakes.append(Handshake(sock.version(), sock.session_reused, self._names.pop(sock, None),
+                                             sock.selected_alpn_protocol(), sock.getpeercert()))
+        return sock
 
     def _exchange(self, sock, reader, number):
         request = Request(None, number, reader.head())

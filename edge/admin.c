@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "cache/listing.h"
 #include "edge/admin_connection.h"
 #include "edge/base/log.h"
 #include "edge/listen.h"
@@ -114,6 +115,8 @@ int admin_new(const struct process *p, struct loop *l, struct keeper *keeper, st
 	list_init(&a->reloads);
 	list_init(&a->drains);
 	r = timer_open(&a->drain_timer, l, admin_drain_tick);
+	if (r == 0 && keeper != NULL)
+		r = listings_new(keeper, l, &a->listings);
 	if (r == 0)
 		r = open_listeners(a, p->admin_fds, false);
 	if (r == 0)
@@ -144,6 +147,7 @@ void admin_free(struct admin **admin)
 		return;
 	*admin = NULL;
 	admin_connections_close(a);
+	listings_free(&a->listings);
 	timer_close(&a->drain_timer);
 	for (size_t i = 0; i < a->listener_count; i++)
 		watch_close(&a->listeners[i].watch);

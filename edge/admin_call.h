@@ -29,7 +29,8 @@ struct admin {
 	uint32_t magic;
 	const struct process *process;
 	struct loop *loop;
-	struct keeper *keeper; /* NULL: not open */
+	struct keeper *keeper;	   /* NULL: not open */
+	struct listings *listings; /* the same */
 	struct conf *conf;
 	int conf_fd;
 	struct list connections;
@@ -131,8 +132,11 @@ void admin_drain_tick(struct timer *t);
 
 /* --- the calls --------------------------------------------------------------------------------- */
 
-admin_call_fn admin_page, admin_purge, admin_object, admin_status, admin_stats, admin_metrics,
-	admin_config, admin_config_check, admin_reload, admin_drain, admin_resume, admin_healthz,
-	admin_readyz;
+/* "no", "soft", "hard". */
+const char *admin_purged_text(enum cache_purged p);
+
+admin_call_fn admin_page, admin_purge, admin_object, admin_objects, admin_status, admin_stats,
+	admin_metrics, admin_config, admin_config_check, admin_reload, admin_drain, admin_resume,
+	admin_healthz, admin_readyz;
 
 #endif

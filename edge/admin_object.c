@@ -132,7 +132,7 @@ static void add_fields(cJSON *to, const struct http_fields *fields, struct arena
 	}
 }
 
-static const char *purged_text(enum cache_purged p)
+const char *admin_purged_text(enum cache_purged p)
 {
 	return p == CACHE_HARD_PURGED ? "hard" : p == CACHE_SOFT_PURGED ? "soft" : "no";
 }
@@ -162,7 +162,7 @@ static void judge(struct object_call *o, cJSON *to, const struct cache_meta *met
 	add_seconds(to, "age", times.age_ms);
 	add_seconds(to, "lifetime", meta->lifetime_ms);
 	add_seconds(to, "ttl", times.ttl_ms);
-	(void)cJSON_AddStringToObject(to, "purged", purged_text(purged));
+	(void)cJSON_AddStringToObject(to, "purged", admin_purged_text(purged));
 	(void)cJSON_AddStringToObject(to, "next", would);
 	(void)cJSON_AddStringToObject(to, "reason", reason);
 	if (o->would == NULL) {
@@ -319,6 +319,8 @@ static enum admin_progress begin(struct admin_call *c, struct object_call *o)
 		return admin_error(c, 400, "?url", "no site serves this host");
 	if (r == -EINVAL)
 		return admin_error(c, 400, "?url", "not a URL");
+	if (r == 0 && !admin_call_site(c, o->target.site->name))
+		return admin_error(c, 403, "?url", "of a site that this token may not touch");
 	if (r == 0)
 		r = find_variants(c, o);
 	if (r != 0) {

@@ -174,9 +174,24 @@ static void write_stats(const struct admin *a, FILE *to)
 	free(text);
 }
 
+/* For a token of sites. */
+static enum admin_progress leave_its_sites(struct admin_call *c)
+{
+	cJSON *tree = cJSON_ParseWithLength(c->answer.p, c->answer.n);
+	cJSON *sites = cJSON_GetObjectItemCaseSensitive(tree, "sites"), *next;
+
+	for (cJSON *site = sites != NULL ? sites->child : NULL; site != NULL; site = next) {
+		next = site->next;
+		if (!admin_call_site(c, view_str(site->string)))
+			cJSON_Delete(cJSON_DetachItemViaPointer(sites, site));
+	}
+	return admin_answer(c, tree);
+}
+
 enum admin_progress admin_stats(struct admin_call *c)
 {
-	return answer_written(c, "application/json", write_stats);
+	(void)answer_written(c, "application/json", write_stats);
+	return c->status == 200 && !admin_call_whole(c) ? leave_its_sites(c) : ADMIN_DONE;
 }
 
 /* --- metrics -------------------------------------------------------------------------------------- */

@@ -1,0 +1,227 @@
+/*
+ * GET /v1/objects: what is stored, a page at a time (cache/listing.h). A page costs a bounded amount of reading, so it
+ * may be short, or empty, and yet not the last: only a missing cursor says that.
+ */
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "cache/listing.h"
+#include "edge/admin_call.h"
+#include "edge/admin_json.h"
+#include "edge/http/chars.h"
+#include "edge/http/uri.h"
+
+enum { LIMIT_DEFAULT = 100 };
+
+/* --- what is asked ---------------------------------------------------------------------------------- */
+
+static enum admin_progress bad(struct admin_call *c, const char *name, const char *why)
+{
+	char pointer[32];
+
+	(void)snprintf(pointer, sizeof(pointer), "?%s", name);
+	return admin_error(c, 400, pointer, "%s", why);
+}
+
+static bool read_limit(struct view text, unsigned *out)
+{
+	unsigned n = 0;
+
+	for (size_t i = 0; i < text.n; i++) {
+		if (!char_is(text.p[i], CHAR_DIGIT) || n > LISTING_MOST)
+			return false;
+		n = 10 * n + (unsigned)(text.p[i] - '0');
+	}
+	*out = n;
+	return n >= 1 && n <= LISTING_MOST;
+}
+
+/* "STORE.SEGMENT.OFFSET", in hexadecimal: opaque to others. */
+static bool read_cursor(struct view text, struct listing_place *out)
+{
+	char plain[40], again[40];
+	int n;
+
+	if (text.n >= sizeof(plain))
+		return false;
+	memcpy(plain, text.p, text.n);
+	plain[text.n] = '\0';
+	if (sscanf(plain, "%" SCNx32 ".%" SCNx32 ".%" SCNx64, &out->store, &out->segment,
+		   &out->offset) != 3)
+		return false;
+	n = snprintf(again, sizeof(again), "%" PRIx32 ".%" PRIx32 ".%" PRIx64, out->store,
+		     out->segment, out->offset);
+	return n == (int)text.n && memcmp(again, plain, text.n) == 0; /* as we write it, or not at all */
+}
+
+/* Host and path in the form that URLs are stored in. */
+static int read_prefix(struct admin_call *c, struct view text, struct listing_query *q)
+{
+	const char *mark = memmem(text.p, text.n, "://", 3);
+	size_t host = mark != NULL ? (size_t)(mark + 3 - text.p) : 0;
+	const char *slash = memchr(text.p + host, '/', text.n - host);
+	size_t head = slash != NULL ? (size_t)(slash - text.p) : text.n, path_bytes = 0;
+	char *to = arena_alloc(&c->arena, text.n + 1);
+	bool odd;
+
+	if (to == NULL)
+		return -ENOMEM;
+	for (size_t i = 0; i < head; i++)
+		to[i] = char_lower(text.p[i]);
+	if (head < text.n && uri_normalise(view_skip(text, head), to + head, &path_bytes, &odd) != 0)
+		return -EINVAL;
+	q->prefix = view_of(to, head + path_bytes);
+	q->any_scheme = mark == NULL;
+	return 0;
+}
+
+/* The site that is named, or else the token's own. */
+static int read_sites(struct admin_call *c, struct view name, struct listing_query *q)
+{
+	uint64_t *hashes = arena_alloc(&c->arena, (c->conf->site_count + 1) * sizeof(*hashes));
+
+	if (hashes == NULL)
+		return -ENOMEM;
+	q->sites = hashes;
+	for (size_t i = 0; i < c->conf->site_count; i++) {
+		const struct conf_site *s = &c->conf->sites[i];
+
+		if (name.n > 0 ? view_eq(s->name, name)
+			       : !admin_call_whole(c) && admin_call_site(c, s->name))
+			hashes[q->site_count++] = s->name_hash;
+	}
+	return q->site_count > 0 || (name.n == 0 && admin_call_whole(c)) ? 0 : -ENOENT;
+}
+
+/* True: the query is whole; else the answer is made. */
+static bool read_query(struct admin_call *c, struct listing_query *q)
+{
+	static const char *const names[] = { "limit", "cursor", "prefix", "site" };
+	struct view values[ARRAY_LEN(names)] = { 0 };
+
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		int r = admin_query(c, view_str(names[i]), &values[i]);
+
+		if (r != 0 && r != -ENOENT) {
+			(void)admin_query_error(c, r, names[i]);
+			return false;
+		}
+	}
+	q->limit = LIMIT_DEFAULT;
+	if (values[0].p != NULL && !read_limit(values[0], &q->limit))
+		(void)bad(c, "limit", "must be a number from 1 to 1000");
+	else if (values[1].p != NULL && !read_cursor(values[1], &q->from))
+		(void)bad(c, "cursor", "must be one that an earlier page gave");
+	else if (values[3].n > 0 && !admin_call_site(c, values[3]))
+		(void)admin_error(c, 403, "?site", "a site that this token may not touch");
+	else if (read_sites(c, values[3], q) != 0)
+		(void)bad(c, "site", "no such site");
+	else if (values[2].n > 0 && read_prefix(c, values[2], q) != 0)
+		(void)bad(c, "prefix", "not the beginning of a URL");
+	else
+		return true;
+	return false;
+}
+
+/* --- what is answered ------------------------------------------------------------------------------ */
+
+static const struct conf_site *site_of(const struct admin_call *c, uint64_t hash)
+{
+	for (size_t i = 0; i < c->conf->site_count; i++) {
+		if (c->conf->sites[i].name_hash == hash)
+			return &c->conf->sites[i];
+	}
+	return NULL;
+}
+
+static void add_text(cJSON *to, const char *name, struct view v, struct arena *a)
+{
+	const char *text = admin_json_text(v, a);
+
+	(void)cJSON_AddStringToObject(to, name, text != NULL ? text : "");
+}
+
+static int64_t seconds(int64_t ms)
+{
+	return ms >= 0 ? ms / 1000 : -((999 - ms) / 1000);
+}
+
+static void add_object(struct admin_call *c, cJSON *list, const struct listed *o)
+{
+	const struct conf_site *site = site_of(c, o->site_hash); /* NULL: it is configured no more */
+	int64_t age_ms = o->initial_age_ms + clock_wall().ms - o->received.ms;
+	cJSON *to = cJSON_CreateObject();
+	char secondary[17];
+
+	add_text(to, "url", o->url, &c->arena);
+	if (site != NULL)
+		add_text(to, "site", site->name, &c->arena);
+	else
+		(void)cJSON_AddNullToObject(to, "site");
+	(void)snprintf(secondary, sizeof(secondary), "%016" PRIx64, o->key.secondary);
+	(void)cJSON_AddStringToObject(to, "secondary", secondary);
+	(void)cJSON_AddNumberToObject(to, "status", o->status);
+	(void)cJSON_AddNumberToObject(to, "bytes", (double)o->body_bytes);
+	(void)cJSON_AddNumberToObject(to, "age", (double)seconds(age_ms));
+	(void)cJSON_AddNumberToObject(to, "ttl", (double)seconds(o->lifetime_ms - age_ms));
+	(void)cJSON_AddNumberToObject(to, "tags", o->tag_count);
+	(void)cJSON_AddStringToObject(to, "purged", admin_purged_text(o->purged));
+	(void)cJSON_AddItemToArray(list, to);
+}
+
+static enum admin_progress finish(struct admin_call *c)
+{
+	struct listing_place next = { 0 };
+	const struct listed *items = NULL;
+	unsigned count = 0;
+	bool more = false;
+	int r = listing_page(c->state, &items, &count, &next, &more);
+	cJSON *tree, *list;
+	char cursor[40];
+
+	if (r == -EINPROGRESS)
+		return ADMIN_WAIT;
+	if (r != 0)
+		return admin_error(c, 503, "", "the logs can't be read: %s", strerror(-r));
+	tree = cJSON_CreateObject();
+	list = cJSON_AddArrayToObject(tree, "objects");
+	for (unsigned i = 0; i < count; i++)
+		add_object(c, list, &items[i]);
+	(void)snprintf(cursor, sizeof(cursor), "%" PRIx32 ".%" PRIx32 ".%" PRIx64, next.store,
+		       next.segment, next.offset);
+	if (more)
+		(void)cJSON_AddStringToObject(tree, "cursor", cursor);
+	else
+		(void)cJSON_AddNullToObject(tree, "cursor");
+	return admin_answer(c, tree);
+}
+
+static void drop(struct admin_call *c)
+{
+	struct listing *l = c->state;
+
+	c->state = NULL;
+	listing_free(&l);
+}
+
+enum admin_progress admin_objects(struct admin_call *c)
+{
+	struct listing_query q = { 0 };
+	struct listing *l;
+	int r;
+
+	if (c->admin->keeper == NULL)
+		return admin_error(c, 503, "", "the stores are not open");
+	if (c->state != NULL)
+		return finish(c);
+	if (!read_query(c, &q))
+		return ADMIN_DONE;
+	r = listing_begin(c->admin->listings, &q, &c->wake, &l);
+	if (r != 0)
+		return admin_error(c, 503, "", "can't list: %s", strerror(-r));
+	c->state = l;
+	c->drop = drop;
+	return ADMIN_WAIT;
+}

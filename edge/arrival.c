@@ -14,18 +14,22 @@
 
 #include "edge/base/log.h"
 #include "edge/base/machine.h"
+#include "edge/base/tls.h"
 #include "edge/client.h"
 #include "edge/proxy_header.h"
+#include "edge/tls_server.h"
 #include "edge/worker.h"
 
 enum { ARRIVING_MAGIC = 0x61727276 };
 
 static enum step_result step_proxy(struct machine *m);
+static enum step_result step_handshake(struct machine *m);
 static enum step_result step_protocol(struct machine *m);
 
-enum { STEP_PROXY, STEP_PROTOCOL };
+enum { STEP_PROXY, STEP_HANDSHAKE, STEP_PROTOCOL };
 static const struct step steps[] = {
 	[STEP_PROXY] = { "proxy", step_proxy },
+	[STEP_HANDSHAKE] = { "handshake", step_handshake },
 	[STEP_PROTOCOL] = { "protocol", step_protocol },
 };
 
@@ -94,7 +98,7 @@ void arrival_open(struct worker *w, int fd, const struct sock_addr *peer,
 	r->a = a;
 	worker_client_add(w, &r->client, &client_ops);
 	machine_deadline(&r->m, w->conf->limits.header_timeout_ms);
-	machine_goto(&r->m, sends_proxy_header(&a) ? STEP_PROXY : STEP_PROTOCOL);
+	machine_goto(&r->m, sends_proxy_header(&a) ? STEP_PROXY : STEP_HANDSHAKE);
 	machine_wake(&r->m);
 }
 
@@ -152,14 +156,59 @@ static enum step_result step_proxy(struct machine *m)
 		return bad_header(r);
 	if (found.known)
 		r->a.client = found.client;
-	return machine_goto(m, STEP_PROTOCOL);
+	return machine_goto(m, STEP_HANDSHAKE);
 }
+
+/* --- step: handshake ------------------------------------------------------------------------------ */
 
 static enum step_result pass(struct arriving *r, bool h2)
 {
 	r->passed = true;
 	r->h2 = h2;
 	return STEP_DONE;
+}
+
+static enum step_result handshake_failed(struct arriving *r, const char *reason)
+{
+	char peer[SOCK_ADDR_TEXT];
+
+	stats_tls_failed(&r->w->stats->tls, reason);
+	log_debug("handshake_failed", "peer=%s reason=%s", sock_addr_text(&r->a.peer, peer), reason);
+	return STEP_DONE;
+}
+
+static enum step_result handshake_done(struct arriving *r)
+{
+	struct io *io = r->a.io;
+
+	r->a.identity = tls_server_identity(io);
+	tls_server_count(io, &r->w->stats->tls);
+	return pass(r, tls_server_is_h2(io));
+}
+
+static enum step_result step_handshake(struct machine *m)
+{
+	struct arriving *r = of(m);
+	int e = 0;
+
+	if (!r->a.listener->tls)
+		return machine_goto(m, STEP_PROTOCOL);
+	if (m->broken)
+		return handshake_failed(r, "closed");
+	if (m->timed_out)
+		return handshake_failed(r, "timeout");
+	if (r->a.io == NULL)
+		e = tls_server_stream(r->w->tls, r->a.listener, r->a.fd, &r->a.io);
+	if (e != 0)
+		return handshake_failed(r, "memory");
+	e = tls_handshake(r->a.io);
+	if (e == 0)
+		return handshake_done(r);
+	if (e != -EAGAIN)
+		return handshake_failed(r, tls_fault(r->a.io));
+	if (r->a.io->wait == (WATCH_READ | WATCH_WRITE))
+		return STEP_BOTH;
+	return r->a.io->wait == WATCH_WRITE ? STEP_WRITE : STEP_READ;
 }
 
 /* --- step: protocol ------------------------------------------------------------------------------- */

@@ -208,6 +208,7 @@ static int child_run(struct master *m, const struct child *c, int ipc_fd)
 		.origin_shared = n->origin_shared,
 		.stats = n->stats,
 		.peers = n->peers,
+		.tickets = n->tickets,
 		.listen_fds = n->sockets.workers[c->slot],
 		.admin_fds = n->sockets.admin,
 		.metrics_fds = n->sockets.metrics,

@@ -16,6 +16,7 @@
 
 #include "edge/arrival.h"
 #include "edge/request.h"
+#include "edge/tls_server.h"
 
 enum { LINGER_MS = 2000, LINGER_BYTES_MAX = 1 << 20, KEPT_BLOCKS = 64 };
 
@@ -56,6 +57,8 @@ static void describe(struct exchange *x, const struct arrival *a)
 	x->peer = a->peer;
 	x->client = a->client;
 	x->identity = a->identity;
+	if (a->identity != NULL)
+		x->tls = tls_identity_text(a->identity);
 }
 
 static void close_stream(struct io *io, int fd)

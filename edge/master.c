@@ -257,6 +257,7 @@ static int wait_ms(const struct master *m)
 		nearer(&at, m->reload.deadline);
 	if (m->phase != MASTER_RUNNING)
 		nearer(&at, m->deadline);
+	nearer(&at, m->ticket_key_due);
 	if (at.ms == 0)
 		return -1;
 	left = at.ms - clock_mono().ms;
@@ -278,6 +279,7 @@ static void turn(struct master *m)
 	if (fds[0].revents != 0)
 		read_signals(m);
 	advance(m);
+	m->ticket_key_due = tls_tickets_rotate(m->node.tickets, m->node.conf.conf->ticket_rotate_ms);
 	children_start_due(m);
 	reload_advance(m);
 }

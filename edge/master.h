@@ -55,6 +55,7 @@ struct master {
 	unsigned child_count;
 	struct reload reload;
 	struct mono deadline; /* of the phase; ms 0: none */
+	struct mono ticket_key_due;
 	int signal_fd;
 };
 

@@ -17,6 +17,7 @@
 #include "cache/format.h"
 #include "conf/fault.h"
 #include "edge/base/log.h"
+#include "edge/base/tls.h"
 #include "edge/board.h"
 #include "edge/sealed.h"
 #include "edge/tls_check.h"
@@ -227,10 +228,11 @@ static int share_memory(struct node *n, struct conf_faults *faults)
 	n->board = board_new();
 	n->stats = stats_new(n->cache_conf.workers);
 	n->peers = peers_new(n->cache_conf.workers);
+	n->tickets = tls_tickets_new();
 	n->origin_shared = origin_shared_new();
 	n->cache_shared = cache_shared_new(&n->cache_conf);
-	if (n->board != NULL && n->stats != NULL && n->peers != NULL && n->origin_shared != NULL &&
-	    n->cache_shared != NULL)
+	if (n->board != NULL && n->stats != NULL && n->peers != NULL && n->tickets != NULL &&
+	    n->origin_shared != NULL && n->cache_shared != NULL)
 		return 0;
 	conf_fault(faults, "memory", "the shared memory can't be had: %s", strerror(errno));
 	return -ENOMEM;
@@ -260,6 +262,7 @@ int node_open(struct node *n, const struct node_options *o, struct conf_faults *
 	arena_init(&n->arena, ARENA_BYTES_MAX);
 	listen_init(&n->sockets);
 	raise_descriptor_limit();
+	(void)tls_probe(); /* while one may still load the kernel's module; children know the answer */
 	r = node_conf_read(o, NULL, 1, faults, &n->conf);
 	if (r == 0)
 		r = find_user(n, faults);
@@ -297,6 +300,7 @@ void node_close(struct node *n)
 	origin_shared_free(n->origin_shared);
 	stats_free(n->stats);
 	peers_free(n->peers);
+	tls_tickets_free(n->tickets);
 	board_free(n->board);
 	for (unsigned i = 0; i < CONF_STORES_MAX; i++)
 		close_all(&n->cache_conf.stores[i].dir_fd, 1);

@@ -11,6 +11,7 @@
 #include "edge/listen.h"
 #include "edge/logs.h"
 #include "edge/process.h"
+#include "edge/tls_tickets.h"
 
 struct node_options {
 	const char *file; /* NULL: «quick» says it all */
@@ -36,6 +37,7 @@ struct node {
 	struct origin_shared *origin_shared;
 	struct stats *stats;
 	struct peers *peers;
+	struct tls_tickets *tickets;
 	struct process_board *board;
 	struct listen_sockets sockets;
 	struct logs logs;

@@ -13,6 +13,8 @@
 #include "edge/stats.h"
 #include "origin/fetch.h"
 
+struct tls_tickets;
+
 enum process_role { PROCESS_MASTER, PROCESS_WORKER, PROCESS_KEEPER };
 
 /* One per child, in shared memory: written by the master, read by the keeper for status. */
@@ -46,6 +48,7 @@ struct process {
 	struct origin_shared *origin_shared;
 	struct stats *stats;
 	struct peers *peers;
+	struct tls_tickets *tickets;
 	int *listen_fds; /* a worker's own SO_REUSEPORT sockets, in the order of conf->listeners */
 	int *admin_fds; /* the keeper's, in the order of conf->admin_listen, and of conf->metrics_listen; */
 	int *metrics_fds; /* both end with -1 or after LISTEN_ADMIN_MAX (edge/listen.h) */

@@ -15,6 +15,7 @@
 #include "edge/forward.h"
 #include "edge/http/field.h"
 #include "edge/shape.h"
+#include "edge/tls_server.h"
 #include "edge/text.h"
 #include "edge/transfer.h"
 
@@ -409,6 +410,8 @@ static enum step_result step_route(struct machine *m)
 	e = target_of(r->conf, r->x->scheme, rq->authority, rq->path, &r->arena, &r->target);
 	if (e != 0)
 		return bad_target(r, e);
+	if (r->x->identity != NULL && !tls_identity_serves(r->x->identity, r->target.site, r->target.host))
+		return request_error(r, 421, NULL, "this connection's certificate does not serve this host");
 	apply_rules(r);
 	target_key(&r->target, &r->cache, r->key.primary);
 	if (rq->method == METHOD_PURGE)

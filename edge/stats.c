@@ -23,6 +23,7 @@ struct stats {
 /* Everything in these is a counter or a gauge of 64 bits: they are copied and summed as such. */
 _Static_assert(sizeof(struct stats_site) % sizeof(uint64_t) == 0, "words");
 _Static_assert(sizeof(struct stats_gauges) % sizeof(uint64_t) == 0, "words");
+_Static_assert(sizeof(struct stats_tls) % sizeof(uint64_t) == 0, "words");
 
 static size_t page_bytes(unsigned workers)
 {
@@ -302,8 +303,21 @@ static void write_gauge_family(FILE *to, const struct stats *s, const struct gau
 	}
 }
 
+static void tls_total(const struct stats *s, struct stats_tls *out)
+{
+	for (size_t at = 0; at < sizeof(*out); at += sizeof(uint64_t)) {
+		uint64_t sum = 0;
+
+		for (unsigned i = 0; i < s->workers; i++)
+			sum += word(&s->at[i].tls, at);
+		*(uint64_t *)((char *)out + at) = sum;
+	}
+}
+
 void stats_openmetrics(const struct stats *s, const struct conf *conf, FILE *to)
 {
+	struct stats_tls tls;
+
 	write_family(to, "build", "info", NULL, "This node's version.");
 	fputs("brim_build_info{version=\"" BRIM_VERSION "\"} 1\n", to);
 	for (size_t i = 0; i < ARRAY_LEN(site_families); i++)
@@ -311,6 +325,8 @@ void stats_openmetrics(const struct stats *s, const struct conf *conf, FILE *to)
 	write_histograms(to, s, conf);
 	for (size_t i = 0; i < ARRAY_LEN(gauge_families); i++)
 		write_gauge_family(to, s, &gauge_families[i]);
+	tls_total(s, &tls);
+	stats_tls_openmetrics(&tls, to);
 	fputs("# EOF\n", to);
 }
 
@@ -388,6 +404,9 @@ static void json_worker(FILE *to, const struct stats *s, unsigned worker)
 
 void stats_json(const struct stats *s, const struct conf *conf, FILE *to)
 {
+	struct stats_tls tls;
+
+	tls_total(s, &tls);
 	fputs("{\"sites\":{", to);
 	for (size_t i = 0; i < conf->site_count; i++) {
 		if (i > 0)
@@ -400,5 +419,7 @@ void stats_json(const struct stats *s, const struct conf *conf, FILE *to)
 			putc(',', to);
 		json_worker(to, s, i);
 	}
-	fputs("]}", to);
+	fputs("],\"tls\":{", to);
+	stats_tls_json(&tls, to);
+	fputs("}}", to);
 }

@@ -15,6 +15,7 @@
 
 #include "conf/conf.h"
 #include "edge/base/check.h"
+#include "edge/stats_tls.h"
 #include "edge/h2_limit.h"
 
 /* How a request was answered. */
@@ -69,6 +70,7 @@ struct stats_gauges {
 
 struct stats_worker {
 	struct stats_gauges gauges;
+	struct stats_tls tls;
 	struct stats_site sites[CONF_SITES_MAX];
 };
 

@@ -25,6 +25,7 @@
 #include "edge/message.h"
 #include "edge/process.h"
 #include "edge/snapshot.h"
+#include "edge/tls_server.h"
 
 enum {
 	WORKER_MAGIC = 0x776f726b,
@@ -360,12 +361,34 @@ void worker_transfer_gone(struct worker *w)
 
 /* --- the master's word --------------------------------------------------------------------------- */
 
+static bool speaks_tls(const struct conf *c)
+{
+	for (size_t i = 0; i < c->listener_count; i++)
+		if (c->listeners[i].tls)
+			return true;
+	return false;
+}
+
+/* The master has checked them: what fails here is memory, and then those of the last snapshot go on. */
+static void use_certificates(struct worker_process *p)
+{
+	struct tls_server *s = speaks_tls(p->w.conf) ? tls_server_new(p->w.conf, p->given->tickets) : NULL;
+
+	if (s == NULL && speaks_tls(p->w.conf)) {
+		log_error("certificates_kept", "error=%d", ENOMEM);
+		return;
+	}
+	tls_server_unref(p->w.tls);
+	p->w.tls = s;
+}
+
 static void use_snapshot(struct snapshot *s)
 {
 	struct worker_process *p = CONTAINER_OF(s, struct worker_process, snapshot);
 	struct conf *before = p->w.conf;
 
 	p->w.conf = conf_ref(p->snapshot.conf);
+	use_certificates(p);
 	for (size_t i = 0; i < p->w.conf->listener_count; i++)
 		p->listeners[i].conf = p->w.conf->listeners[i];
 	access_log_use_format(p->w.access, p->w.conf->access_combined);
@@ -500,7 +523,8 @@ static int open_parts(struct worker_process *p)
 	if (r != 0)
 		return r;
 	attach(p);
-	return 0;
+	use_certificates(p);
+	return speaks_tls(w->conf) && w->tls == NULL ? -ENOMEM : 0;
 }
 
 static int open_events(struct worker_process *p)
@@ -544,6 +568,7 @@ static void close_parts(struct worker_process *p)
 	pipe_give(&w->pipes, &w->fill_pipe);
 	pipe_pool_fini(&w->pipes);
 	loop_free(w->loop);
+	tls_server_unref(w->tls);
 	conf_unref(w->conf);
 	snapshot_close(&p->snapshot);
 }

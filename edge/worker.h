@@ -34,6 +34,7 @@ struct worker {
 	unsigned slot;
 	struct loop *loop;
 	struct conf *conf; /* the current snapshot; requests ref it */
+	struct tls_server *tls; /* made of it; NULL: no listener speaks TLS */
 	struct cache *cache;
 	struct origin_pool *origins;
 	struct pipe_pool pipes;

@@ -1,0 +1,32 @@
+/*
+ * Keys of session tickets, shared by all workers: whichever a client comes back to can resume its session, after a
+ * reload, too. The master makes a new key each period; what older ones sealed is still opened for two periods, and
+ * renewed. With keys from files (a fleet) those serve instead, and who wrote the files rotates.
+ */
+#ifndef BRIM_EDGE_TLS_TICKETS_H
+#define BRIM_EDGE_TLS_TICKETS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "edge/base/check.h"
+#include "edge/base/clock.h"
+
+enum { TLS_TICKETS_KEPT = 3, TLS_TICKET_NAME_BYTES = 16, TLS_TICKET_FILE_BYTES = 80 };
+
+struct tls_ticket_key {
+	uint8_t name[TLS_TICKET_NAME_BYTES], hmac[32], aes[32];
+};
+
+struct tls_tickets;
+
+/* In the master. NULL: no memory or no randomness. */
+struct tls_tickets *tls_tickets_new(void) NODISCARD;
+void tls_tickets_free(struct tls_tickets *t);
+/* In the master alone, each time that it wakes: a new key if it is time. Returns when to come again. */
+struct mono tls_tickets_rotate(struct tls_tickets *t, uint64_t every_ms);
+
+/* In any process: the newest first. Returns how many. */
+unsigned tls_tickets_get(const struct tls_tickets *t, struct tls_ticket_key out[TLS_TICKETS_KEPT]);
+
+#endif

@@ -252,7 +252,7 @@ void apply_removal(struct keeper_store *ks, const struct format_removal *removal
 	index_delete(ks->index, &key);
 }
 
-/* --- eviction ---------------------------------------------------------------------------------- */
+/* --- eviction and purges ---------------------------------------------------------------------------------- */
 
 static void evict_vary(struct keeper_store *ks, const struct format_object *o, struct view vary)
 {
@@ -262,6 +262,31 @@ static void evict_vary(struct keeper_store *ks, const struct format_object *o, s
 	if (vary.n != 0 && index_get(ks->index, &key, &old) && old.kind == CACHE_RECORD_VARY &&
 	    old.object_id == o->object_id)
 		index_delete(ks->index, &key);
+}
+
+bool apply_is_there(struct keeper_store *ks, const struct format_object *o, struct cache_record *out)
+{
+	struct cache_key key = key_of(o, o->secondary);
+
+	out->kind = CACHE_RECORD_VARY;
+	return index_get(ks->index, &key, out) && out->kind == CACHE_RECORD_OBJECT &&
+	       out->object_id == o->object_id;
+}
+
+/* The rule stays while it leads to other variants. */
+void apply_purge(struct keeper_store *ks, const struct format_object *o, const struct format_texts *t,
+		 const struct cache_record *r, struct chunk_list *doomed)
+{
+	struct cache_key key = key_of(o, o->secondary);
+	struct variants left = { .count = 0 };
+
+	doom_record(ks, r, doomed);
+	index_delete(ks->index, &key);
+	if (t->vary.n == 0)
+		return;
+	index_each_now(ks->index, o->primary, count_variant, &left);
+	if (left.count == 0)
+		evict_vary(ks, o, t->vary);
 }
 
 void apply_eviction(struct keeper_store *ks, uint32_t segment, enum format_log_type type,

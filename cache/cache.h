@@ -194,8 +194,9 @@ struct cache_purge_ask {
 	uint32_t slot; /* 1-based mailbox; 0: not asked yet */
 	uint64_t ticket;
 };
+enum { CACHE_ASK_SCOPES = 8 };
 int cache_purge_ask(struct cache *c, struct cache_purge_ask *ask, const struct cache_scope *scopes,
-		    unsigned count /* at most 8 */, bool soft, struct ready *wake,
+		    unsigned count /* at most CACHE_ASK_SCOPES */, bool soft, struct ready *wake,
 		    uint64_t *out_sequence) NODISCARD;
 void cache_purge_ask_cancel(struct cache *c, struct cache_purge_ask *ask);
 

@@ -266,6 +266,7 @@ static void tick_store(struct keeper_store *ks)
 	if (ks->commit_pause != 0)
 		ks->commit_pause--;
 	account_tick(ks);
+	reclaim_tick(ks);
 	if (ks->keeper->ticks % KEEPER_SCAN_TICKS == 0)
 		segments_seal(ks);
 }
@@ -523,7 +524,7 @@ static bool is_under_way(const struct keeper *k)
 		const struct keeper_store *ks = &k->stores[i];
 
 		if (ks->batch != NULL || ks->evict != NULL || ks->rebuild != NULL ||
-		    ks->sync != NULL || ks->being_made != 0 || (ks->usable && ks->waiting_count != 0))
+		    ks->sync != NULL || ks->being_made != 0 || ks->reclaims != 0 || (ks->usable && ks->waiting_count != 0))
 			return true;
 	}
 	return purges_busy(k);
@@ -573,6 +574,8 @@ void keeper_close(struct keeper *k)
 	drain_ring(k);
 	scan_claims(k);
 	k->closing = true;
+	for (unsigned i = 0; i < k->store_count; i++)
+		reclaim_stop(&k->stores[i]);
 	for (unsigned pass = 0; pass < KEEPER_CLOSE_PASSES; pass++) {
 		for (unsigned i = 0; i < k->store_count; i++) {
 			k->stores[i].commit_pause = 0;

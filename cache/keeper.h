@@ -19,10 +19,25 @@ void keeper_close(struct keeper *k);
 void keeper_worker_died(struct keeper *k, unsigned slot, int pid);
 
 /* Purges: journalled in every store, synced, cells raised, clock advanced; then done(arg, result, sequence) from the loop.
- * Calls that come together share a sync. count at most 10,000. */
+ * Calls that come together share a sync. count at most KEEPER_PURGE_SCOPES. */
+enum { KEEPER_PURGE_SCOPES = 200000 };
 typedef void keeper_purge_fn(void *arg, int result, uint64_t sequence);
 int keeper_purge(struct keeper *k, const struct cache_scope *scopes, unsigned count, bool soft,
 		 keeper_purge_fn *done, void *arg) NODISCARD;
+
+/* How many objects, and bytes of them, these scopes name: by a walk over all logs. -EBUSY: several are counted already;
+ * -EAGAIN: no store can be counted in now. done's result may be -EAGAIN (the keeper closes) or the store's error. */
+typedef void keeper_count_fn(void *arg, int result, uint64_t objects, uint64_t bytes);
+int keeper_purge_count(struct keeper *k, const struct cache_scope *scopes, unsigned count,
+		       keeper_count_fn *done, void *arg) NODISCARD;
+
+/* What a purge's objects gave back so far. -ENOENT: no such purge, or it is too long ago, or an earlier keeper's. */
+struct keeper_reclaimed {
+	uint64_t objects, bytes;
+	bool soft, complete; /* complete: nothing of it is left (a soft one takes nothing) */
+};
+int keeper_purge_reclaimed(const struct keeper *k, uint64_t sequence, struct keeper_reclaimed *out)
+	NODISCARD;
 
 /* For the admin API's object call: what is stored under a primary key (its variants), by the index. The callback gets each
  * variant's record and meta (meta read from the entry; blocking small reads are allowed here: run in a thread by the caller? no:

@@ -13,6 +13,7 @@
  *	evict.c		the oldest segment goes; files are unlinked
  *	sync.c		data, log, «synced to here»
  *	purge.c		journals, cells, clock
+ *	reclaim.c	what purges left behind; counting what they would
  *
  * Who touches what. The loop owns everything that isn't marked «commit lane». The commit lane alone writes logs and the
  * index; the slow lane syncs and unlinks; the journal lane appends purges. A job gets what it needs in itself
@@ -131,6 +132,10 @@ struct keeper_store {
 	struct rebuild *rebuild;
 	struct evict *evict;
 	struct sync *sync;
+	struct reclaim *reclaim; /* the pass under way, or NULL */
+	unsigned reclaims;	 /* with counts */
+	unsigned reclaim_rest;	 /* ticks until the next pass may begin */
+	uint64_t reclaimed_to;	 /* the purge clock when the last whole pass began */
 	struct chunk_list unsynced_chunks; /* committed since the last sync */
 	unsigned ticks_since_full;	   /* the log was told that the file system is */
 	unsigned ticks_since_sync;
@@ -153,6 +158,7 @@ struct keeper {
 	uint64_t ring_cursor;
 	uint64_t *handled; /* a bit per claim: in a queue or a job */
 	struct purges *purges;
+	unsigned counts; /* of what purges would name, under way */
 	unsigned store_count;
 	struct keeper_store stores[SHARED_STORES];
 };
@@ -263,6 +269,12 @@ void apply_eviction(struct keeper_store *ks, uint32_t segment, enum format_log_t
 		    const struct format_object *o, const struct format_texts *t,
 		    struct chunk_list *doomed);
 
+/* Does the index have the object that a record tells of? *out: what it has under the key; no OBJECT: nothing. */
+bool apply_is_there(struct keeper_store *ks, const struct format_object *o, struct cache_record *out);
+/* Takes out that object (r: what the index has), which was purged. */
+void apply_purge(struct keeper_store *ks, const struct format_object *o, const struct format_texts *t,
+		 const struct cache_record *r, struct chunk_list *doomed);
+
 /* --- commit.c ------------------------------------------------------------------------------------ */
 
 /* The claim is DONE: queue it. */
@@ -342,6 +354,13 @@ void sync_tick(struct keeper_store *ks);
 /* Blocking: everything to the disk, marked. */
 int sync_now(struct keeper_store *ks) NODISCARD;
 
+/* --- reclaim.c --------------------------------------------------------------------------------------- */
+
+/* Begins a pass where there is need. */
+void reclaim_tick(struct keeper_store *ks);
+/* At the end: one that pauses is given up; others end with their lanes. */
+void reclaim_stop(struct keeper_store *ks);
+
 /* --- purge.c ------------------------------------------------------------------------------------------ */
 
 /* Loads all stores' journals, raises cells, sets the clock, mends journals. Returns a bit for each store whose journal was lost:
@@ -350,6 +369,10 @@ unsigned purges_replay(struct keeper *k);
 int purges_open(struct keeper *k) NODISCARD;
 /* Mailboxes, and what waits. */
 void purges_pump(struct keeper *k, bool restart);
+/* The number of the newest hard purge (or a newer one's). */
+uint64_t purges_newest_hard(const struct keeper *k);
+/* A pass took this out, that the purge with this number named. */
+void purges_reclaimed(struct keeper *k, uint64_t number, uint64_t objects, uint64_t bytes);
 bool purges_busy(const struct keeper *k);
 void purges_close(struct keeper *k);
 

@@ -17,7 +17,7 @@
 #include "cache/purge_clock.h"
 #include "edge/base/log.h"
 
-enum { PURGE_SCOPES_MAX = 10000, PURGE_GROUP_MAX = 100000 };
+enum { PURGE_REMEMBERED = 1 << 16 };
 
 struct ask {
 	struct list link;
@@ -38,10 +38,18 @@ struct append {
 	uint64_t journal_bytes;
 };
 
+/* What came of a purge. */
+struct remembered {
+	uint64_t sequence, objects, bytes;
+	bool soft;
+};
+
 struct purges {
 	struct keeper *keeper;
 	struct list waiting, group;
 	uint64_t last_number; /* given out */
+	uint64_t newest_hard;
+	struct remembered *remembered; /* by their number, modulo PURGE_REMEMBERED */
 	uint32_t mailbox_cursor;
 	struct format_purge *records; /* of the group under way */
 	unsigned record_count;
@@ -82,7 +90,7 @@ int keeper_purge(struct keeper *k, const struct cache_scope *scopes, unsigned co
 	int r;
 
 	CHECK_MAGIC(k, KEEPER_MAGIC);
-	if (count == 0 || count > PURGE_SCOPES_MAX)
+	if (count == 0 || count > KEEPER_PURGE_SCOPES)
 		return -EINVAL;
 	if (!any_usable(k))
 		return -EIO;
@@ -120,6 +128,14 @@ static void answer(struct purges *p, struct ask *a, int result)
 	free(a);
 }
 
+static void remember(struct purges *p, const struct ask *a)
+{
+	p->remembered[a->sequence % PURGE_REMEMBERED] = (struct remembered){ .sequence = a->sequence,
+									     .soft = a->soft };
+	if (!a->soft)
+		p->newest_hard = a->sequence;
+}
+
 static void raise_all(struct purges *p)
 {
 	struct cache_shared *s = p->keeper->shared;
@@ -131,6 +147,7 @@ static void raise_all(struct purges *p)
 		for (unsigned i = 0; i < a->count; i++)
 			purge_clock_raise(s, &a->scopes[i], a->soft, a->sequence);
 		newest = a->sequence;
+		remember(p, a);
 	}
 	purge_clock_publish(s, newest);
 }
@@ -206,7 +223,7 @@ static unsigned choose_group(struct purges *p)
 	LIST_EACH (&p->waiting, at, following) {
 		struct ask *a = LIST_ENTRY(at, struct ask, link);
 
-		if (records + a->count > PURGE_GROUP_MAX)
+		if (records != 0 && records + a->count > KEEPER_PURGE_SCOPES)
 			break;
 		records += a->count;
 		list_remove(&a->link);
@@ -339,11 +356,54 @@ int purges_open(struct keeper *k)
 
 	if (p == NULL)
 		return -ENOMEM;
+	p->remembered = calloc(PURGE_REMEMBERED, sizeof(*p->remembered));
+	if (p->remembered == NULL) {
+		free(p);
+		return -ENOMEM;
+	}
 	p->keeper = k;
 	list_init(&p->waiting);
 	list_init(&p->group);
-	p->last_number = purge_clock_now(k->shared);
+	p->last_number = p->newest_hard = purge_clock_now(k->shared);
 	k->purges = p;
+	return 0;
+}
+
+/* --- what came of them ----------------------------------------------------------------------------------- */
+
+uint64_t purges_newest_hard(const struct keeper *k)
+{
+	return k->purges->newest_hard;
+}
+
+static struct remembered *find(const struct keeper *k, uint64_t sequence)
+{
+	struct remembered *r = &k->purges->remembered[sequence % PURGE_REMEMBERED];
+
+	return sequence != 0 && r->sequence == sequence ? r : NULL;
+}
+
+void purges_reclaimed(struct keeper *k, uint64_t number, uint64_t objects, uint64_t bytes)
+{
+	struct remembered *r = find(k, number);
+
+	if (r == NULL)
+		return;
+	r->objects += objects;
+	r->bytes += bytes;
+}
+
+int keeper_purge_reclaimed(const struct keeper *k, uint64_t sequence, struct keeper_reclaimed *out)
+{
+	const struct remembered *r = find(k, sequence);
+
+	if (r == NULL)
+		return -ENOENT;
+	*out = (struct keeper_reclaimed){
+		.objects = r->objects, .bytes = r->bytes, .soft = r->soft, .complete = true
+	};
+	for (unsigned i = 0; i < k->store_count && !r->soft; i++)
+		out->complete &= !k->stores[i].usable || k->stores[i].reclaimed_to >= sequence;
 	return 0;
 }
 
@@ -359,6 +419,7 @@ void purges_close(struct keeper *k)
 	/* A group under way was finished with its lanes. */
 	CHECK(k->purges->pending == 0);
 	fail_waiting(k->purges, -EAGAIN);
+	free(k->purges->remembered);
 	free(k->purges);
 	k->purges = NULL;
 }

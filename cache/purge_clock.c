@@ -13,6 +13,7 @@
 #include "cache/purge_clock.h"
 
 #include "cache/process.h"
+#include "cache/purge_names.h"
 
 static void raise(_Atomic uint64_t *cell, uint64_t number)
 {
@@ -99,8 +100,9 @@ static uint64_t at(const _Atomic uint64_t *cell)
 }
 
 /* True: a hard purge was found, and the rest doesn't matter. */
-static bool probe(struct probe *p, uint64_t hash, uint8_t kind)
+static bool probe(void *arg, uint64_t hash, uint8_t kind)
 {
+	struct probe *p = arg;
 	uint64_t h = spread(p->s, hash, kind);
 	uint64_t hard = UINT64_MAX, soft = UINT64_MAX;
 
@@ -120,76 +122,16 @@ static bool probe(struct probe *p, uint64_t hash, uint8_t kind)
 	return p->hard != 0;
 }
 
-static bool probe_tags(struct probe *p, const struct cache_names *n)
-{
-	bool anywhere = at(&p->s->newest_anywhere) > p->birth;
-
-	for (unsigned i = 0; i < n->tag_count; i++) {
-		if (probe(p, n->tags[i], CACHE_SCOPE_TAG))
-			return true;
-		if (anywhere &&
-		    probe(p, purge_tag_anywhere(n->tags[i], n->site_hash), CACHE_SCOPE_TAG_ANYWHERE))
-			return true;
-	}
-	return false;
-}
-
-/* "http://host:port/path?query" */
-static struct view path_of(struct view url, struct view *out_authority)
-{
-	const char *mark = url.n != 0 ? memmem(url.p, url.n, "://", 3) : NULL;
-	struct view rest = mark != NULL ? view_skip(url, (size_t)(mark + 3 - url.p)) : url;
-	const char *slash = rest.n != 0 ? memchr(rest.p, '/', rest.n) : NULL;
-	size_t n = slash != NULL ? (size_t)(slash - rest.p) : rest.n;
-
-	*out_authority = view_of(rest.p, n);
-	return view_skip(rest, n);
-}
-
-static bool length_in_use(const struct cache_shared *s, size_t n)
-{
-	return at(&s->prefix_lengths[n / 64]) >> n % 64 & 1;
-}
-
-static bool probe_prefixes(struct probe *p, const struct cache_names *n)
-{
-	struct view authority, path = path_of(n->url, &authority);
-	size_t longest = path.n < CACHE_PREFIX_MAX ? path.n : CACHE_PREFIX_MAX;
-	uint64_t h;
-
-	if (at(&p->s->newest_prefix) <= p->birth)
-		return false;
-	h = purge_prefix_begin(n->site_hash, n->any_host ? (struct view){ 0 } : authority);
-	for (size_t i = 0; i < longest; i++) {
-		h = purge_prefix_step(h, path.p[i]);
-		if (length_in_use(p->s, i + 1) && probe(p, h, CACHE_SCOPE_PREFIX))
-			return true;
-	}
-	return false;
-}
-
-static bool probe_all(struct probe *p, const struct cache_names *n)
-{
-	const struct cache_scope scopes[] = {
-		cache_scope_url(n->primary),
-		{ .hash = n->host_hash, .kind = CACHE_SCOPE_HOST },
-		cache_scope_site(n->site_hash),
-		cache_scope_all(),
-	};
-
-	for (unsigned i = 0; i < ARRAY_LEN(scopes); i++) {
-		if (probe(p, scopes[i].hash, scopes[i].kind))
-			return true;
-	}
-	return probe_tags(p, n) || probe_prefixes(p, n);
-}
-
 enum cache_purged purge_clock_names(const struct cache_shared *s, const struct cache_names *names,
 				    uint64_t birth, uint64_t *out_number)
 {
 	struct probe p = { .s = s, .birth = birth };
+	const struct purge_asked asked = {
+		.prefix_lengths = at(&s->newest_prefix) > birth ? s->prefix_lengths : NULL,
+		.anywhere = at(&s->newest_anywhere) > birth,
+	};
 
-	if (probe_all(&p, names)) {
+	if (purge_each(names, &asked, probe, &p)) {
 		if (out_number != NULL)
 			*out_number = p.hard;
 		return CACHE_HARD_PURGED;

@@ -51,7 +51,7 @@ enum {
 	SHARED_POPULARITY = 1 << 20,
 	SHARED_PASSES = 64 << 10,
 	SHARED_MAILBOXES = 16,
-	SHARED_SCOPES = 8, /* of one mailbox */
+	SHARED_SCOPES = CACHE_ASK_SCOPES, /* of one mailbox */
 
 	SHARED_BEAT_MS = 250,	      /* the keeper renews its beat this often … */
 	SHARED_KEEPER_AWAY_MS = 2000, /* … and counts as away when it is older than this */

@@ -146,6 +146,7 @@ const char *store_reason_text(enum store_reason r)
 		[STORE_BYPASS] = "bypass",
 		[STORE_NO_CACHE] = "no-cache",
 		[STORE_VARY_TOO_LONG] = "vary-too-long",
+		[STORE_TAGS] = "too-many-tags",
 		[STORE_DECEPTION] = "content-type",
 	};
 	CHECK((size_t)r < ARRAY_LEN(texts));

@@ -67,6 +67,7 @@ enum store_reason {
 	STORE_BYPASS,
 	STORE_NO_CACHE /* and no validator to make it useful */,
 	STORE_VARY_TOO_LONG,
+	STORE_TAGS, /* more than may be kept: it couldn't be purged by all of them */
 	STORE_DECEPTION, /* a page where the URL's extension promises a file, and only Brim would store it */
 };
 const char *store_reason_text(enum store_reason r); /* "no-store", "private", … for Cache-Status detail */

@@ -26,6 +26,7 @@ static const struct admin_route routes[] = {
 	{ GET("/v1/object", READ, admin_object), .query = { "url" } },
 	{ GET("/v1/objects", READ, admin_objects), .query = { "prefix", "site", "limit", "cursor" } },
 	{ POST("/v1/purge", PURGE, admin_purge), .body_bytes_max = ADMIN_BODY_MAX, .changes = true },
+	{ GET("/v1/purge/", READ, admin_purge_status) },
 	{ GET("/v1/config", READ_WHOLE, admin_config) },
 	{ POST("/v1/config/check", READ_WHOLE, admin_config_check), .body_bytes_max = ADMIN_BODY_MAX },
 	{ POST("/v1/reload", ADMIN, admin_reload), .query = { "dry_run" }, .changes = true },

@@ -135,8 +135,8 @@ void admin_drain_tick(struct timer *t);
 /* "no", "soft", "hard". */
 const char *admin_purged_text(enum cache_purged p);
 
-admin_call_fn admin_page, admin_purge, admin_object, admin_objects, admin_status, admin_stats,
-	admin_metrics, admin_config, admin_config_check, admin_reload, admin_drain, admin_resume,
-	admin_healthz, admin_readyz;
+admin_call_fn admin_page, admin_purge, admin_purge_status, admin_object, admin_objects,
+	admin_status, admin_stats, admin_metrics, admin_config, admin_config_check, admin_reload,
+	admin_drain, admin_resume, admin_healthz, admin_readyz;
 
 #endif

@@ -34,7 +34,14 @@ enum forward_reason {
 
 struct transfer;
 struct answer_parts;
-struct invalidation;
+
+/* Scopes on their way to the keeper. */
+struct purging {
+	struct cache_scope *scopes;
+	unsigned count, done;
+	bool soft;
+	uint64_t sequence; /* of what was purged last */
+};
 
 struct request {
 	uint32_t magic;
@@ -72,8 +79,8 @@ struct request {
 	struct cache_claim *claim;
 	struct cache_wait wait;
 	struct cache_purge_ask purge;
-	struct invalidation *invalidation; /* what an answer makes unusable; NULL: nothing yet */
-	uint16_t retries;		   /* of asking for a purge */
+	struct purging *purging; /* by PURGE, or what an answer makes unusable; NULL: nothing yet */
+	uint16_t retries;	 /* of asking for a purge */
 
 	/* What the origin says. */
 	enum forward_reason why;
@@ -161,8 +168,14 @@ enum step_result request_serve_object(struct request *r, enum stats_result resul
 				      uint16_t forward_status);
 /* The origin's answer as it is, not stored. */
 enum step_result request_relay_answer(struct request *r);
+/* Tags and groups of what is to be stored, in the arena: STORE_YES, or STORE_TAGS. stored: the fields as stored; validated: the
+ * object that the answer validates; NULL: none. */
+enum store_reason request_tags(struct request *r, const struct http_response *stored,
+			       const struct cache_object *validated, struct cache_meta *m);
 /* A cache group of the target's origin, as a scope. */
 struct cache_scope request_group(struct request *r, struct view group);
+/* 0: all are purged; -EINPROGRESS: wakes the machine; -EAGAIN: the keeper is away or has no room; -EIO: not written. */
+int request_purge(struct request *r, struct purging *p) NODISCARD;
 /* Must the answer with this status wait for the invalidation of what is stored? */
 bool request_invalidates(const struct request *r, uint16_t status);
 /* r->answer describes the whole of r->object: makes it a part, or several, or 416, where Range asks for it. */

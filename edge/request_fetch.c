@@ -12,7 +12,6 @@
 #include "edge/answer.h"
 #include "edge/base/log.h"
 #include "edge/forward.h"
-#include "edge/http/cache_groups.h"
 #include "edge/http/field.h"
 #include "edge/request.h"
 #include "edge/scopes.h"
@@ -24,7 +23,6 @@ enum {
 	RELAY_BYTES = 1 << 20, /* a turn's share */
 	COPY_BYTES = 16 << 10, /* at a time, where no pipe is to be had */
 	PASS_MS = 120 * 1000,  /* how long «uncacheable» is remembered */
-	TAGS_MAX = 128,
 	PASS_ERROR_MS = 1000, /* the same of an error */
 	TLS_FAULT_QUIET_MS = 10000,
 };
@@ -286,47 +284,10 @@ struct to_store {
 	struct view shown; /* what the client sees that brought it: with what no-cache="…" or private="…" list */
 };
 
-struct cache_scope request_group(struct request *r, struct view group)
-{
-	struct text origin = text_new(&r->arena, r->target.scheme.n + r->target.authority.n + 3);
-
-	text_put(&origin, r->target.scheme);
-	text_put(&origin, VIEW("://"));
-	text_put(&origin, r->target.authority);
-	return cache_scope_group(r->target.site->name_hash, text_view(&origin), group);
-}
-
-static int compare_tags(const void *a, const void *b)
-{
-	const uint64_t *x = a, *y = b;
-
-	return (*x > *y) - (*x < *y);
-}
-
-/* The groups that the answer puts itself into (RFC 9875 §2); those beyond TAGS_MAX are left out, as it allows. */
-static void put_groups(struct request *r, const struct http_response *rs, struct cache_meta *m)
-{
-	uint64_t tags[TAGS_MAX], *kept;
-	struct sf_cursor at;
-	struct view group;
-	uint16_t count = 0;
-
-	if (http_groups(&rs->fields, FIELD_CACHE_GROUPS, &at) != 0)
-		return;
-	while (count < TAGS_MAX && http_groups_next(&at, &group))
-		tags[count++] = request_group(r, group).hash;
-	kept = arena_alloc(&r->arena, count * sizeof(*kept));
-	if (count == 0 || kept == NULL)
-		return;
-	qsort(tags, count, sizeof(*tags), compare_tags);
-	memcpy(kept, tags, count * sizeof(*kept));
-	m->tags = kept;
-	m->tag_count = count;
-}
-
-/* STORE_YES: *s says what and under which key. */
+/* STORE_YES: *s says what and under which key. validated: the object whose fields, updated, rs is; NULL: none. */
 static enum store_reason may_store(struct request *r, const struct http_request *rq,
-				   const struct http_response *rs, struct to_store *s)
+				   const struct http_response *rs,
+				   const struct cache_object *validated, struct to_store *s)
 {
 	struct exchange_times t = times_of(r->fetch);
 	enum store_reason why = verdict_store(rq, rs, &t, &r->cache, &s->meta);
@@ -347,8 +308,7 @@ static enum store_reason may_store(struct request *r, const struct http_request 
 	s->meta.flags |= r->cache.key_host ? 0 : META_ANY_HOST;
 	s->meta.url = target_url(&r->target, &r->arena);
 	s->meta.max_variants = r->cache.max_variants;
-	put_groups(r, rs, &s->meta);
-	return STORE_YES;
+	return request_tags(r, rs, validated, &s->meta);
 }
 
 static void answer_from_fill(struct request *r, const struct http_response *rs,
@@ -466,7 +426,7 @@ static enum store_reason as_updated(struct request *r, struct view head, struct 
 		return STORE_NO_LIFETIME;
 	take_age(&updated.fields, &fetch_response(r->fetch)->fields);
 	get.method = METHOD_GET;
-	return may_store(r, &get, &updated, s);
+	return may_store(r, &get, &updated, r->object, s);
 }
 
 /* By a 304, or by a HEAD's 200 that describes the same representation. */
@@ -518,7 +478,7 @@ static enum step_result head_came(struct request *r)
 		return may_validate(r, &out) ? validated(r) : out;
 	if (r->claim == NULL || r->rq->method == METHOD_HEAD)
 		return request_relay_answer(r);
-	r->store_reason = may_store(r, r->rq, rs, &s);
+	r->store_reason = may_store(r, r->rq, rs, NULL, &s);
 	if (r->store_reason == STORE_YES)
 		return store(r, rs, &s);
 	remember_pass(r, rs, r->store_reason);

@@ -13,16 +13,10 @@
 #include "edge/text.h"
 
 enum {
-	ASK_MAX = 8, /* scopes of one mailbox */
 	GROUPS_MAX = 128,
 	SCOPES_MAX = 3 * SCOPES_OF_URL_MAX + GROUPS_MAX,
 	RETRY_MS = 5, /* all mailboxes are in use, or the keeper is being replaced */
 	RETRIES_MAX = 200,
-};
-
-struct invalidation {
-	struct cache_scope scopes[SCOPES_MAX];
-	unsigned count, done;
 };
 
 bool request_invalidates(const struct request *r, uint16_t status)
@@ -30,7 +24,7 @@ bool request_invalidates(const struct request *r, uint16_t status)
 	return r->w->cache != NULL && !http_method_safe(r->rq->method) && status >= 200 && status < 400;
 }
 
-static void add(struct request *r, const struct target *t, struct invalidation *n)
+static void add(struct request *r, const struct target *t, struct purging *n)
 {
 	struct cache_scope scopes[SCOPES_OF_URL_MAX];
 	uint8_t primary[16];
@@ -76,7 +70,7 @@ static struct view own_path(struct request *r, struct view reference)
 }
 
 static void add_reference(struct request *r, const struct http_response *rs, enum http_field_id id,
-			  struct invalidation *n)
+			  struct purging *n)
 {
 	const struct http_field *f = http_fields_first(&rs->fields, id);
 	struct view path;
@@ -91,7 +85,7 @@ static void add_reference(struct request *r, const struct http_response *rs, enu
 	add(r, &t, n);
 }
 
-static void add_groups(struct request *r, const struct http_response *rs, struct invalidation *n)
+static void add_groups(struct request *r, const struct http_response *rs, struct purging *n)
 {
 	struct sf_cursor at;
 	struct view group;
@@ -102,12 +96,14 @@ static void add_groups(struct request *r, const struct http_response *rs, struct
 		n->scopes[n->count++] = request_group(r, group);
 }
 
-static struct invalidation *named(struct request *r)
+static struct purging *named(struct request *r)
 {
 	const struct http_response *rs = fetch_response(r->fetch);
-	struct invalidation *n = arena_zalloc(&r->arena, sizeof(*n));
+	struct purging *n = arena_zalloc(&r->arena, sizeof(*n));
 
-	if (n == NULL)
+	if (n != NULL)
+		n->scopes = arena_alloc(&r->arena, SCOPES_MAX * sizeof(*n->scopes));
+	if (n == NULL || n->scopes == NULL)
 		return NULL;
 	add(r, &r->target, n);
 	add_reference(r, rs, FIELD_LOCATION, n);
@@ -125,24 +121,15 @@ static enum step_result not_invalidated(struct request *r)
 enum step_result request_step_invalidate(struct machine *m)
 {
 	struct request *r = request_of(m);
-	struct invalidation *n;
-	uint64_t sequence;
-	unsigned ask;
 
 	machine_no_deadline(m);
-	if (r->invalidation == NULL)
-		r->invalidation = named(r);
-	n = r->invalidation;
-	if (n == NULL)
+	if (r->purging == NULL)
+		r->purging = named(r);
+	if (r->purging == NULL)
 		return not_invalidated(r);
-	if (n->done == n->count)
-		return request_relay_answer(r);
-	ask = n->count - n->done < ASK_MAX ? n->count - n->done : ASK_MAX;
-	switch (cache_purge_ask(r->w->cache, &r->purge, n->scopes + n->done, ask, false, &m->ready,
-				&sequence)) {
+	switch (request_purge(r, r->purging)) {
 	case 0:
-		n->done += ask;
-		return STEP_NEXT;
+		return request_relay_answer(r);
 	case -EINPROGRESS:
 		return STEP_PARK;
 	case -EAGAIN:

@@ -134,6 +134,7 @@ static const struct site_family {
 	{ "request_body_bytes", "bytes", "Bodies received from clients.", SITE(request_body_bytes), NULL, { NULL } },
 	{ "origin_requests", NULL, "Requests sent to origins.", SITE(origin_requests), NULL, { NULL } },
 	{ "origin_errors", NULL, "Requests to origins that failed.", SITE(origin_errors), NULL, { NULL } },
+	{ "untaggable_responses", NULL, "Responses not stored since they have more tags than can be kept.", SITE(untaggable), NULL, { NULL } },
 };
 
 static const struct {

@@ -51,6 +51,7 @@ struct stats_site {
 	uint64_t origin_bytes;	     /* bodies, from origins */
 	uint64_t request_body_bytes; /* bodies, from clients */
 	uint64_t origin_requests, origin_errors;
+	uint64_t untaggable; /* answers that were not stored for their many tags */
 	struct stats_histogram duration, ttfb;
 } __attribute__((aligned(64)));
 

@@ -38,9 +38,10 @@ struct worker {
 	struct cache *cache;
 	struct origin_pool *origins;
 	struct pipe_pool pipes;
-	struct pipe *fill_pipe;	  /* from an origin's socket to a file; empty between turns */
-	struct mono refusal_told; /* when it was last logged that a store takes no more */
+	struct pipe *fill_pipe;	    /* from an origin's socket to a file; empty between turns */
+	struct mono refusal_told;   /* when it was last logged that a store takes no more */
 	struct mono tls_fault_told; /* and that an origin's TLS failed */
+	struct mono tags_told;	    /* and that an answer has too many tags */
 	struct stats_worker *stats;
 	struct access_log *access;
 	struct list clients; /* of struct worker_client; connection_count of them */

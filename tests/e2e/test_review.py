@@ -228,14 +228,6 @@ def test_errors_that_are_ours_name_themselves(origin, make_node):
         assert r.get("Date") is not None
 
 
-def test_purging_tags_is_refused_rather_than_taken_for_a_purge_of_the_url(origin, make_node):
-    node = make_node(origin, site={"purge_from": ["127.0.0.1"]})
-    origin.page("/a", b"hello", FRESH)
-    until_hit(node, "/a")
-    assert node.request("PURGE", "/a", {"Surrogate-Key": "x"}).status == 501
-    assert node.get("/a").hit
-
-
 # --- what an origin learns, and what is shared
 
 

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "edge/admin_audit.h"
+#include "edge/base/io.h"
 #include "edge/base/log.h"
 #include "edge/base/machine.h"
 #include "edge/http/head.h"
@@ -29,13 +30,15 @@ enum {
 	BODY_MS = 10000,
 	SEND_MS = 30000,
 	IDLE_MS = 60000,
+	LINGER_MS = 2000,
+	LINGER_BYTES = 8 << 20,
 	ANSWER_HEAD = 1024,
 	BODY_FIRST = 64 << 10,
 };
 
 struct admin_connection {
 	uint32_t magic;
-	int fd;
+	struct io plain, *io; /* io: plain, or TLS over its descriptor */
 	struct machine m;
 	struct admin *admin;
 	struct admin_peer peer;
@@ -50,6 +53,8 @@ struct admin_connection {
 	char *body; /* grows as it comes, so that a length alone costs nothing */
 	size_t body_filled, body_capacity;
 	bool keep_alive, call_begun;
+	bool unread; /* more of this request may come, and nobody reads it */
+	size_t lingered;
 	bool runs; /* the call may have begun what it was asked for */
 	struct admin_call call;
 
@@ -61,13 +66,15 @@ static enum step_result step_head(struct machine *m);
 static enum step_result step_body(struct machine *m);
 static enum step_result step_call(struct machine *m);
 static enum step_result step_answer(struct machine *m);
+static enum step_result step_linger(struct machine *m);
 
-enum { STEP_HEAD, STEP_BODY, STEP_CALL, STEP_ANSWER };
+enum { STEP_HEAD, STEP_BODY, STEP_CALL, STEP_ANSWER, STEP_LINGER };
 static const struct step steps[] = {
 	[STEP_HEAD] = { "head", step_head },	   /* IDLE_MS, then HEAD_MS */
 	[STEP_BODY] = { "body", step_body },	   /* BODY_MS */
 	[STEP_CALL] = { "call", step_call },	   /* none: purges and reloads end by themselves */
 	[STEP_ANSWER] = { "answer", step_answer }, /* SEND_MS */
+	[STEP_LINGER] = { "linger", step_linger }, /* LINGER_MS */
 };
 
 static struct admin_connection *of(struct machine *m)
@@ -156,8 +163,10 @@ static enum step_result answer(struct admin_connection *c)
 /* The call is not made. What comes of its body is in the way of the next request. */
 static enum step_result refuse(struct admin_connection *c, uint16_t status, const char *why)
 {
-	if (c->rq.framing != FRAMING_NONE)
+	if (c->rq.framing != FRAMING_NONE) {
 		c->keep_alive = false;
+		c->unread = true;
+	}
 	(void)admin_error(&c->call, status, "", "%s", why);
 	return answer(c);
 }
@@ -166,15 +175,21 @@ static enum step_result refuse(struct admin_connection *c, uint16_t status, cons
 
 static int receive(struct admin_connection *c, char *to, size_t room, size_t *filled)
 {
-	ssize_t n = recv(c->fd, to, room, 0);
+	int64_t n = c->io->ops->read(c->io, to, room);
 
 	if (n > 0) {
 		*filled += (size_t)n;
 		return 0;
 	}
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		return -EAGAIN;
-	return -ECONNRESET;
+	return n == -EAGAIN ? -EAGAIN : -ECONNRESET;
+}
+
+/* The stream said -EAGAIN. */
+static enum step_result wait_for(const struct io *io)
+{
+	if (io->wait == (WATCH_READ | WATCH_WRITE))
+		return STEP_BOTH;
+	return io->wait == WATCH_WRITE ? STEP_WRITE : STEP_READ;
 }
 
 /* Room for what may come next: twice what is there, at most the whole body. */
@@ -196,7 +211,8 @@ static bool reserve(struct admin_connection *c)
 
 static enum step_result begin_body(struct admin_connection *c)
 {
-	static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
+	static char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
+	const struct iovec line = { go_on, sizeof(go_on) - 1 };
 	size_t have = c->filled - c->scan.head_bytes;
 
 	if (have > c->rq.length)
@@ -208,7 +224,7 @@ static enum step_result begin_body(struct admin_connection *c)
 	c->body_filled = have;
 	c->scan.head_bytes += (uint32_t)have;
 	if (c->rq.expect_continue && have < c->rq.length)
-		(void)send(c->fd, go_on, sizeof(go_on) - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+		(void)c->io->ops->write(c->io, &line, 1, false); /* at worst the client waits for nothing */
 	machine_deadline(&c->m, BODY_MS);
 	return machine_goto(&c->m, STEP_BODY);
 }
@@ -271,7 +287,8 @@ static enum step_result head_done(struct admin_connection *c)
 	if (r.status != 0)
 		return refuse_access(c, r);
 	if (!admin_query_known(call)) {
-		c->keep_alive = c->keep_alive && c->rq.framing == FRAMING_NONE;
+		c->unread = c->rq.framing != FRAMING_NONE;
+		c->keep_alive = c->keep_alive && !c->unread;
 		return answer(c);
 	}
 	return check_body(c);
@@ -281,6 +298,7 @@ static enum step_result head_bad(struct admin_connection *c)
 {
 	begin_call(c);
 	c->keep_alive = false;
+	c->unread = true;
 	c->scan.head_bytes = (uint32_t)c->filled;
 	return refuse(c, http_fault_status(c->scan.fault), http_fault_text(c->scan.fault));
 }
@@ -309,7 +327,7 @@ static enum step_result step_head(struct machine *m)
 		bool first = c->filled == 0;
 		int r = receive(c, c->bytes + c->filled, sizeof(c->bytes) - c->filled, &c->filled);
 		if (r == -EAGAIN)
-			return STEP_READ;
+			return wait_for(c->io);
 		if (r != 0)
 			return STEP_DONE;
 		if (first)
@@ -330,7 +348,7 @@ static enum step_result step_body(struct machine *m)
 				&c->body_filled);
 
 		if (r == -EAGAIN)
-			return STEP_READ;
+			return wait_for(c->io);
 		if (r != 0)
 			return STEP_DONE;
 	}
@@ -356,38 +374,64 @@ static enum step_result step_call(struct machine *m)
 
 /* --- writing ----------------------------------------------------------------------------------- */
 
-static ssize_t send_some(struct admin_connection *c)
+static int64_t send_some(struct admin_connection *c)
 {
 	struct iovec iov[2];
 	size_t in_head = c->sent < c->head_bytes ? c->sent : c->head_bytes;
 	size_t in_body = c->sent - in_head, body_bytes = c->to_send - c->head_bytes;
-	struct msghdr message = { .msg_iov = iov, .msg_iovlen = 2 };
 
 	iov[0] = (struct iovec){ c->head + in_head, c->head_bytes - in_head };
 	iov[1] = (struct iovec){ (char *)c->call.answer.p + in_body, body_bytes - in_body };
-	return sendmsg(c->fd, &message, MSG_NOSIGNAL);
+	return c->io->ops->write(c->io, iov, 2, false);
+}
+
+/* What the stream holds goes before more. 0: all is on its way; or what write and flush say. */
+static int send_all(struct admin_connection *c)
+{
+	while (c->sent < c->to_send) {
+		int held = c->io->holds ? c->io->ops->flush(c->io) : 0;
+		int64_t n = held == 0 ? send_some(c) : held;
+
+		if (n < 0)
+			return (int)n;
+		c->sent += (size_t)n;
+	}
+	return c->io->ops->flush(c->io);
 }
 
 static enum step_result step_answer(struct machine *m)
 {
 	struct admin_connection *c = of(m);
+	int r = m->broken || m->timed_out ? -ECONNRESET : send_all(c);
 
-	if (m->broken || m->timed_out)
+	if (r == -EAGAIN)
+		return wait_for(c->io);
+	if (r != 0)
 		return STEP_DONE;
-	while (c->sent < c->to_send) {
-		ssize_t n = send_some(c);
-
-		if (n < 0 && errno == EAGAIN)
-			return STEP_WRITE;
-		if (n < 0 && errno != EINTR)
-			return STEP_DONE;
-		c->sent += n > 0 ? (size_t)n : 0;
+	if (!c->keep_alive || c->io->closing) {
+		c->io->ops->end(c->io);
+		machine_deadline(m, LINGER_MS);
+		return c->unread ? machine_goto(m, STEP_LINGER) : STEP_DONE;
 	}
-	if (!c->keep_alive)
-		return STEP_DONE;
 	end_request(c);
 	machine_deadline(m, c->filled > 0 ? HEAD_MS : IDLE_MS);
 	return machine_goto(m, STEP_HEAD);
+}
+
+/* Closing with bytes unread resets the connection, and the answer may be lost with it. */
+static enum step_result step_linger(struct machine *m)
+{
+	struct admin_connection *c = of(m);
+	char waste[4096];
+	ssize_t n;
+
+	if (m->broken || m->timed_out || c->lingered >= LINGER_BYTES)
+		return STEP_DONE;
+	n = recv(c->plain.fd, waste, sizeof(waste), MSG_DONTWAIT);
+	if (n < 0 && errno == EAGAIN)
+		return STEP_READ;
+	c->lingered += n > 0 ? (size_t)n : 0;
+	return n > 0 ? STEP_NEXT : STEP_DONE;
 }
 
 /* --- life ------------------------------------------------------------------------------------- */
@@ -397,7 +441,8 @@ static void connection_end(struct machine *m)
 	struct admin_connection *c = of(m);
 
 	end_call(c);
-	close(c->fd);
+	c->io->ops->free(c->io);
+	close(c->plain.fd);
 	list_remove(&c->link);
 	c->admin->connection_count--;
 	c->admin->remote_count -= c->peer.door != ADMIN_DOOR_LOCAL;
@@ -416,7 +461,8 @@ void admin_connection_open(struct admin *a, int fd, const struct admin_peer *pee
 		return;
 	}
 	c->magic = ADMIN_CONNECTION_MAGIC;
-	c->fd = fd;
+	io_plain_init(&c->plain, fd);
+	c->io = &c->plain;
 	c->admin = a;
 	c->peer = *peer;
 	list_append(&a->connections, &c->link);

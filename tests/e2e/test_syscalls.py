@@ -33,7 +33,7 @@ def traced(node, origin, tmp_path, target, times, body, warm=True):
                 c.request("GET", target)
                 r = c.response()
                 assert r.complete and r.body == body and r.hit == warm
-        return Ways(trace.calls, node, c, origin.port)
+        return Ways(trace.calls, node, node.port, origin.port)
 
 
 TIMERS = {"epoll_wait", "epoll_pwait", "read", "write", "getpid", "newfstatat", "restart_syscall"}  # of the loop's own seconds

@@ -90,7 +90,7 @@ class Node:
         self.tls_port = free_port() if tls else None
         if tls:
             self.conf["listeners"].append({"address": self.tls_address, "tls": True, "protocols": list(protocols)})
-            self.conf["sites"][0]["tls"] = tls.conf
+            self.conf["sites"][0] |= {"tls": tls.conf, "hosts": tls.names}
         if site:
             self.conf["sites"][0] = merged(self.conf["sites"][0], site)
         if origin_conf:

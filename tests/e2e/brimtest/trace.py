@@ -79,10 +79,10 @@ class Trace:
 class Ways:
     """Calls of the node's first worker, with the descriptors told apart: client, origin, body (segment or chunk file), pipe, other."""
 
-    def __init__(self, calls, node, connection, origin_port):
-        """connection: the client's, still open."""
+    def __init__(self, calls, node, port, origin_port):
+        """port: of the listener that clients came to."""
         self.calls, self.main = calls, node.pids("worker")[0]
-        self.client = f":{connection.sock.getpeername()[1]}->127.0.0.1:{connection.sock.getsockname()[1]}]"
+        self.client = f":{port}->127.0.0.1:"
         self.origin = f"->127.0.0.1:{origin_port}]"
 
     def kind(self, fd):

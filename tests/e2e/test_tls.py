@@ -1,44 +1,358 @@
-"""TLS towards clients."""
+"""TLS towards clients: handshakes and what is chosen in them, payload each way, tickets, what the connection may ask for."""
+import os
+import socket
 import ssl
+import subprocess
 
 import pytest
 
-from brimtest import FRESH, pattern
-from brimtest.certs import Certs
-from brimtest.client import Connection
+from brimtest import FRESH, TlsConnection, feed, pattern
+from brimtest.feed import Feed
+from brimtest.look import until_hit
+from brimtest.openssl import OpenSslConnection
+from brimtest.tls import client_context
+
+pytestmark = pytest.mark.ktls
+
+KIB, MIB = 1 << 10, 1 << 20
+SUITES = {"1.3 AES": ("1.3", "TLS_AES_128_GCM_SHA256"), "1.3 ChaCha": ("1.3", "TLS_CHACHA20_POLY1305_SHA256"),
+          "1.2 AES": ("1.2", "ECDHE-ECDSA-AES128-GCM-SHA256"), "1.2 ChaCha": ("1.2", "ECDHE-ECDSA-CHACHA20-POLY1305")}
 
 
-@pytest.fixture(scope="module")
-def certs():
-    return Certs()
+@pytest.fixture
+def pair(certs):
+    return certs.issue(["a.test", "*.a.test"])
 
 
-def context(certs, **kw):
-    c = ssl.create_default_context(cafile=certs.root)
-    for k, v in kw.items():
-        setattr(c, k, v)
-    return c
+@pytest.fixture
+def tls(origin, make_node, pair):
+    """A node whose site a.test has a certificate; two workers."""
+    return make_node(origin, tls=pair)
 
 
-class TlsConnection(Connection):
-    def __init__(self, address, certs, name="a.test", **kw):
-        super().__init__(address)
-        self.sock = context(certs, **kw).wrap_socket(self.sock, server_hostname=name)
+def failures(node):
+    return node.stats()["tls"]["failures"]
 
 
-def tls_node(make_node, origin, site, **kw):
-    node = make_node(origin, start=False, site=site, **kw)
-    node.conf["listeners"] = [{"address": f"127.0.0.1:{node.port}", "tls": True}]
-    return node.start()
+# --- payload
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_bodies_come_whole(tls, origin, suite):
+    """Hits and misses of sizes around a record's, several on one connection, then a HEAD, a range, and bodies of clients."""
+    sizes = [0, 1, 1300, 16 * KIB - 1, 16 * KIB, 16 * KIB + 1, 100 * KIB, 3 * MIB]
+    for n in sizes:
+        origin.page(f"/{n}", pattern(n, n), FRESH)
+    version, name = SUITES[suite]
+    with OpenSslConnection(tls.tls_address, version=version, suite=name) as c:
+        assert (c.version, c.suite) == ("TLSv" + version, name)
+        for n in sizes:
+            for _ in range(2):
+                c.request(target=f"/{n}")
+                r = c.response()
+                assert r.complete and r.body == pattern(n, n), (n, r.error)
+        c.request("HEAD", f"/{MIB * 3}")
+        assert c.response("HEAD").get("Content-Length") == str(3 * MIB)
+        c.request(target=f"/{3 * MIB}", headers={"Range": "bytes=1000000-1999999"})
+        r = c.response()
+        assert r.status == 206 and r.body == pattern(3 * MIB, 3 * MIB)[1000000:2000000]
 
 
-def test_hit(certs, origin, make_node):
-    origin.page("/a", b"hello", FRESH)
-    pair = certs.issue(["a.test", "*.a.test"])
-    node = tls_node(make_node, origin, {"tls": pair.conf}, workers=1)
-    with TlsConnection(node.address, certs) as c:
-        for i in range(3):
-            c.request("GET", "/a")
+@pytest.mark.parametrize("version", ["1.2", "1.3"])
+@pytest.mark.parametrize("framing", ["length", "chunked", "close"])
+def test_a_relay(tls, origin, certs, version, framing):
+    body = pattern(700 * KIB)
+    feed(origin, "/a", body, framing, {"Cache-Control": "no-store"})
+    with tls.connect_tls(certs.root, version=version) as c:
+        for _ in range(2):
+            c.request(target="/a")
             r = c.response()
-            assert r.status == 200 and r.body == b"hello", r
-    assert r.hit
+            assert r.complete and r.body == body
+
+
+@pytest.mark.parametrize("version", ["1.2", "1.3"])
+def test_a_request_body(tls, origin, certs, version):
+    body = pattern(2 * MIB)
+
+    @origin.route("/form", early=True)
+    def form(x):
+        x.reply(x.read_body())
+    with tls.connect_tls(certs.root, version=version) as c:
+        c.request("POST", "/form", body=body)
+        assert c.response().body == body
+        c.request("POST", "/form", {"Expect": "100-continue"}, body=b"short")
+        assert c.response().body == b"short"
+
+
+def test_a_request_body_that_is_cut(tls, origin, certs):
+    """FIN without close_notify in the middle of a body: the origin must not take it for whole."""
+    c = OpenSslConnection(tls.tls_address)
+    c.send("POST /cut HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n400\r\n" + "x" * 512)
+    c.fin()
+    try:
+        data = c.until_closed()
+    except ConnectionError:
+        data = b""
+    assert b" 200 " not in data
+    c.close()
+
+
+@pytest.mark.parametrize("version", ["1.2", "1.3"])
+def test_a_body_until_the_close_ends_with_a_notice(tls, origin, certs, version):
+    """HTTP/1.0, length unknown: a cut stream must look cut, a whole one whole."""
+    body = pattern(300 * KIB)
+    feed(origin, "/a", body, "chunked", {"Cache-Control": "no-store"})
+    with tls.connect_tls(certs.root, version=version) as c:
+        c.request(target="/a", version="HTTP/1.0")
+        r = c.response()
+        assert r.framing == "close" and r.complete and r.body == body
+
+
+def test_a_broken_body_looks_broken(tls, origin, certs):
+    @origin.route("/a")
+    def broken(x):
+        f = Feed(x, 200 * KIB, "length", {"Cache-Control": "no-store"})
+        f.send(pattern(100 * KIB))
+        f.break_off()
+    with tls.connect_tls(certs.root) as c:
+        c.request(target="/a", version="HTTP/1.0")
+        assert not c.response().complete
+
+
+def test_pipelined_requests_in_one_record(tls, origin, certs):
+    """What lies decrypted in memory raises no event."""
+    for name in "abc":
+        origin.page(f"/{name}", name.encode() * 10, FRESH)
+    with tls.connect_tls(certs.root) as c:
+        c.send("".join(f"GET /{name} HTTP/1.1\r\nHost: a.test\r\n\r\n" for name in "abcabcabc"))
+        assert [c.response().body for _ in range(9)] == [name.encode() * 10 for name in "abcabcabc"]
+
+
+def test_a_head_in_many_records(tls, origin, certs):
+    origin.page("/a", b"hello", FRESH)
+    with tls.connect_tls(certs.root) as c:
+        for byte in b"GET /a HTTP/1.1\r\nHost: a.test\r\n\r\n":
+            c.send(bytes([byte]))
+        assert c.response().body == b"hello"
+
+
+@pytest.mark.parametrize("version", ["1.2", "1.3"])
+def test_a_slow_reader(tls, origin, certs, version):
+    """What the socket doesn't take is kept, in order, and others are served meanwhile."""
+    body = pattern(4 * MIB)
+    origin.page("/a", body, FRESH)
+    tls.get("/a")
+    until_hit(tls, "/a", body)
+    with TlsConnection(tls.tls_address, certs.root, version=version, receive_buffer=4096) as slow:
+        slow.request(target="/a")
+        for _ in range(5):
+            with tls.connect_tls(certs.root, version=version) as c:
+                c.request(target="/a")
+                assert c.response().body == body
+        r = slow.response()
+        assert r.complete and r.body == body
+
+
+def test_a_client_that_leaves(tls, origin, certs):
+    origin.page("/a", pattern(4 * MIB), FRESH)
+    for _ in range(3):
+        c = TlsConnection(tls.tls_address, certs.root, receive_buffer=4096)
+        c.request(target="/a")
+        c.receive(10000)
+        c.close()
+    with tls.connect_tls(certs.root) as c:
+        c.request(target="/a")
+        assert c.response().complete
+
+
+def test_the_log_tells_of_tls(tls, origin, certs):
+    origin.page("/a", b"hello", FRESH)
+    with tls.connect_tls(certs.root, version="1.3") as c:
+        c.request(target="/a")
+        c.response()
+    assert tls.access_log(1)[-1]["tls"].startswith("TLSv1.3 TLS_")
+    assert origin.requests[0].get("X-Forwarded-Proto") == "https"
+
+
+# --- what is chosen
+
+def handshake(node, context, name="a.test", session=None):
+    """A connection, or the error as text."""
+    try:
+        return TlsConnection(node.tls_address, context=context, name=name, session=session)
+    except (ssl.SSLError, ConnectionError) as e:
+        return str(e)
+
+
+def test_names(origin, make_node, certs, tmp_path):
+    """Exact before wildcard; a site's own before the directory's; unknown or no name: the default site, or refusal."""
+    directory = tmp_path / "certs"
+    directory.mkdir(mode=0o755)
+    tmp_path.chmod(0o755)
+    for stem, names in (("b", ["b.test"]), ("wild", ["*.b.test"])):
+        p = certs.issue(names)
+        (directory / f"{stem}.pem").write_bytes(open(p.certificate, "rb").read())
+        (directory / f"{stem}.key").write_bytes(open(p.key, "rb").read())
+        (directory / f"{stem}.key").chmod(0o600)
+    own = certs.issue(["a.test", "*.a.test"])
+    node = make_node(origin, tls=own, start=False, conf={"tls": {"directory": str(directory)}})
+    node.conf["sites"].append({"name": "b", "hosts": ["b.test", "*.b.test"], "origin": "o"})
+    node.start()
+    context = client_context(certs.root)
+
+    def names(name):
+        c = handshake(node, context, name)
+        if isinstance(c, str):
+            return c
+        with c:
+            return [v for _, v in c.sock.getpeercert()["subjectAltName"]]
+    assert names("a.test") == names("x.a.test") == names("A.Test") == ["a.test", "*.a.test"]
+    assert names("b.test") == ["b.test"] and names("x.b.test") == ["*.b.test"]
+    assert "UNRECOGNIZED_NAME" in names("c.test").upper()
+    anyone = client_context(None)
+    assert "UNRECOGNIZED_NAME" in str(handshake(node, anyone, None)).upper()
+    assert failures(node)["unrecognized_name"] == 2
+
+    node.reload(site={"tls": {**own.conf, "default": True}})
+    for name in (None, "c.test"):
+        c = handshake(node, client_context(None), name)
+        assert not isinstance(c, str), c
+        c.close()
+
+
+def test_the_kind_of_key_follows_the_client(origin, make_node, certs):
+    ec, rsa = certs.issue("a.test"), certs.issue("a.test", kind="rsa")
+    node = make_node(origin, tls=ec, start=False)
+    node.conf["sites"][0] = {**node.conf["sites"][0], "hosts": ["a.test"], "tls": {
+        "certificate": [ec.certificate, rsa.certificate], "key": [ec.key, rsa.key]}}
+    node.start()
+    for suite in ("ECDHE-ECDSA-AES128-GCM-SHA256", "ECDHE-RSA-AES128-GCM-SHA256"):
+        with node.connect_tls(certs.root, version="1.2", ciphers=suite) as c:
+            assert c.sock.cipher()[0] == suite
+
+
+def test_alpn(tls, certs):
+    def chosen(*offer):
+        c = handshake(tls, client_context(certs.root, alpn=offer))
+        if isinstance(c, str):
+            return c
+        with c:
+            return c.sock.selected_alpn_protocol()
+    assert chosen("h2", "http/1.1") == chosen("http/1.1", "h2") == "h2"
+    assert chosen("http/1.1") == "http/1.1"
+    assert chosen() is None
+    assert "NO_APPLICATION_PROTOCOL" in chosen("spdy/3").upper().replace(" ", "_")
+
+
+def test_old_versions_and_plain_http_are_refused(tls, certs):
+    with socket.create_connection(("127.0.0.1", tls.tls_port), 20) as s:
+        s.sendall(b"GET / HTTP/1.1\r\nHost: a.test\r\n\r\n")
+        s.settimeout(20)
+        assert b"HTTP" not in s.recv(1000)
+    done = subprocess.run(["openssl", "s_client", "-connect", tls.tls_address, "-servername", "a.test", "-tls1_1", "-cipher", "ALL:@SECLEVEL=0"],
+                          stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
+    assert b"Cipher is (NONE)" in done.stdout + done.stderr
+    assert failures(tls).keys() >= {"not_tls", "version"}
+
+
+def test_ocsp_is_stapled(origin, make_node, certs, pair):
+    node = make_node(origin, tls=pair, site={"tls": {"ocsp": certs.ocsp(pair)}})
+    told = subprocess.run(["openssl", "s_client", "-connect", node.tls_address, "-servername", "a.test", "-status"],
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60).stdout
+    assert "OCSP Response Status: successful" in told and "Cert Status: good" in told
+
+
+@pytest.mark.parametrize("version", ["1.2", "1.3"])
+def test_client_certificates(origin, make_node, certs, pair, version):
+    """Required, requested; a certificate of nobody that is known; and the way around by another site's handshake."""
+    origin.page("/a", b"hello", FRESH)
+    node = make_node(origin, tls=pair, start=False)
+    other = certs.issue(["b.test", "a.test"])
+    node.conf["sites"].append({"name": "b", "hosts": ["b.test"], "origin": "o", "tls": other.conf})
+    node.conf["sites"][0]["tls"]["client"] = {"verify": "require", "ca": certs.root}
+    node.start()
+
+    def get(name, host, **kw):
+        try:
+            with TlsConnection(node.tls_address, certs.root, name=name, version=version, **kw) as c:
+                c.request(target="/a", host=host)
+                return c.response().status
+        except (ssl.SSLError, ConnectionError):
+            return None
+    mine = certs.issue("someone", usage="clientAuth")
+    assert get("a.test", "a.test") is None
+    assert get("a.test", "a.test", certificate=mine) == 200
+    assert get("b.test", "a.test") == 421, "a site that wants client certificates is asked for by its own name alone"
+    assert failures(node)["no_client_certificate"] >= 1
+
+
+def test_another_host_on_the_same_connection(origin, make_node, certs):
+    """What the certificate names is served, all else gets 421."""
+    origin.page("/a", b"hello", FRESH)
+    node = make_node(origin, tls=certs.issue(["a.test", "b.test"]), start=False)
+    node.conf["sites"][0]["hosts"] = ["a.test"]
+    for name in "bc":
+        node.conf["sites"].append({"name": name, "hosts": [f"{name}.test"], "origin": "o", "tls": certs.issue(f"{name}.test").conf})
+    node.start()
+    with node.connect_tls(certs.root) as c:
+        for host, status in (("a.test", 200), ("b.test", 200), ("c.test", 421), ("d.test", 421), ("a.test", 200)):
+            c.request(target="/a", host=host)
+            assert c.response().status == status, host
+
+
+# --- sessions
+
+def resumes(node, context, session, times=12):
+    """How many of so many connections, over all workers, resumed it."""
+    count = 0
+    for _ in range(times):
+        with TlsConnection(node.tls_address, context=context, session=session) as c:
+            count += c.sock.session_reused
+            c.request(target="/a")
+            c.response()
+    return count
+
+
+@pytest.mark.parametrize("version", ["1.2", "1.3"])
+def test_tickets(tls, origin, certs, clock, version):
+    """Any worker takes them, a reload and a rotation don't spoil them, two rotations and more do."""
+    origin.page("/a", b"hello", FRESH)
+    context = client_context(certs.root, version=version)
+    with TlsConnection(tls.tls_address, context=context) as c:
+        c.request(target="/a")
+        c.response()
+        session = c.sock.session
+    assert resumes(tls, context, session) == 12
+    tls.reload(change={"tls": {"tickets": {"rotate": "1h"}}})
+    assert resumes(tls, context, session) == 12
+    handshakes = {(h["version"], h["kind"]): h["count"] for h in tls.stats()["tls"]["handshakes"]}
+    assert handshakes[version, "resumed"] >= 24
+
+
+def test_tickets_by_file(origin, make_node, certs, pair, tmp_path):
+    """Two nodes with the same keys are one to their clients; the second file's key still opens."""
+    tmp_path.chmod(0o755)
+    old, new = tmp_path / "old", tmp_path / "new"
+    for f in (old, new):
+        f.write_bytes(os.urandom(80))
+        f.chmod(0o600)
+    origin.page("/a", b"hello", FRESH)
+    first = make_node(origin, tls=pair, workers=1, conf={"tls": {"tickets": {"files": [str(old)]}}})
+    second = make_node(origin, tls=pair, workers=1, conf={"tls": {"tickets": {"files": [str(new), str(old)]}}})
+    context = client_context(certs.root)
+    with TlsConnection(first.tls_address, context=context) as c:
+        c.request(target="/a")
+        c.response()
+        session = c.sock.session
+    assert resumes(second, context, session, 1) == 1
+
+
+def test_new_certificates_after_a_reload(tls, origin, certs):
+    """New connections get the new one; what is open goes on."""
+    origin.page("/a", b"hello", FRESH)
+    with tls.connect_tls(certs.root) as before:
+        fresh = certs.issue(["a.test", "*.a.test"])
+        tls.reload(site={"tls": fresh.conf})
+        with tls.connect_tls(certs.root) as after:
+            assert after.sock.getpeercert()["serialNumber"].lstrip("0") == fresh.serial().lstrip("0")
+        before.request(target="/a")
+        assert before.response().body == b"hello"

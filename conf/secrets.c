@@ -46,7 +46,7 @@ static void drop_others(cJSON *secret, const char *path)
 
 	for (; file != NULL; file = next) {
 		next = file->next;
-		if (path == NULL || strcmp(file->string, path) != 0)
+		if (path == NULL || file->string == NULL || strcmp(file->string, path) != 0)
 			cJSON_Delete(cJSON_DetachItemViaPointer(secret, file));
 	}
 }

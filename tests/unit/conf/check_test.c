@@ -26,6 +26,69 @@ static const struct {
 	{ WITH_ROOT("'fleet': {}"), "/fleet: not supported by this version yet\n" },
 	{ WITH_ORIGIN("'health': {}"),
 	  "/origins/shop/health: not supported by this version yet\n" },
+	/* TLS, protocols, the admin API over TCP */
+	{ "{'listeners': [{'address': '*:80', 'tls': true, 'protocols': []}, {'address': '*:81', "
+	  "'protocols': "
+	  "'h3', 'proxy_protocol': {'from': ['x']}}], " STORES "}",
+	  "/listeners/0/protocols: must not be empty\n"
+	  "/listeners/1/protocols: must be \"h2\" or \"http/1.1\"\n"
+	  "/listeners/1/proxy_protocol/from/0: must be an address or a network like \"10.0.0.0/8\" "
+	  "or "
+	  "\"::1\", without bits beyond its mask\n" },
+	{ "{'listeners': [{'address': '*:80'}, {'address': '*:443', 'tls': true}], " STORES "}",
+	  "/listeners/1/tls: there is no certificate: give a site one (\"tls\"), or "
+	  "\"tls.directory\"\n" },
+	{ WITH_SITE("'tls': {'certificate': ['/a', 'b'], 'key': '/c', 'client': {'verify': 'yes', "
+		    "'ca': ''}}"),
+	  "/sites/0/tls/certificate/1: must be an absolute path: it begins with /\n"
+	  "/sites/0/tls/client/verify: must be one of \"none\", \"request\", \"require\"\n"
+	  "/sites/0/tls/client/ca: must not be empty\n" },
+	{ WITH_SITE("'tls': {'certificate': '/a'}"),
+	  "/sites/0/tls/key: names 0 files for 1 certificates: name one for each, in their "
+	  "order\n" },
+	{ WITH_SITE("'tls': {'default': true, 'client': {'verify': 'require'}}"),
+	  "/sites/0/tls: the default needs a certificate of the site's own\n"
+	  "/sites/0/tls: clients' certificates can't be verified: name who signs them in "
+	  "\"client.ca\"\n" },
+	{ "{" BASE ", " ORIGINS
+	  ", 'defaults': {'site': {'origin': 'shop', 'tls': {'certificate': '/c', 'key': '/k',"
+	  " 'default': true}}}, 'sites': [{'hosts': 'a'}, {'hosts': 'b'}]}",
+	  "/sites/1/tls: the site \"a\" is the default already: there can be one\n" },
+	{ WITH_SITE("'hsts': {}, 'https_redirect': 1, 'upgrade': ['h2c']"),
+	  "/sites/0/https_redirect: must be true or false\n"
+	  "/sites/0/hsts/max_age: is missing: how long browsers remember to use `https://` alone\n"
+	  "/sites/0/upgrade/0: must be \"websocket\": no other protocol is relayed\n" },
+	{ WITH_SITE("'hsts': {'max_age': '364d', 'include_subdomains': true, 'preload': true}"),
+	  "/sites/0/hsts: to be preloaded it needs \"include_subdomains\" and a \"max_age\" of "
+	  "365d\n" },
+	{ WITH_ORIGIN("'tls': {'key': '/k', 'server_name': 'A:1', 'ca': 5}"),
+	  "/origins/shop/tls/ca: must be a string\n"
+	  "/origins/shop/tls/server_name: is not a host name (lower case, without port)\n"
+	  "/origins/shop/tls/key: names 1 files for 0 certificates: name one for each, in their "
+	  "order\n" },
+	{ WITH_ROOT(
+		  "'admin': {'listen': ['unix:a', '1.2.3.4:0', '80'], 'tokens': [{'name': 'a b'}],"
+		  " 'hosts': ['a:1'], 'tls': {}}"),
+	  "/admin/listen/0: must be an absolute path: unix:/…\n"
+	  "/admin/listen/1: needs a port other than 0\n"
+	  "/admin/listen/2: must be \"unix:/path\", or an address and a port like "
+	  "\"127.0.0.1:9090\"\n"
+	  "/admin/tokens/0/name: must be printable ASCII without spaces, quotes or backslashes\n"
+	  "/admin/tokens/0/file: is missing: holds the token: one line of 16 to 1024 characters\n"
+	  "/admin/tokens/0/role: is missing: what it may: look; purge, too; all\n"
+	  "/admin/hosts/0: is not a host name (lower case, without port)\n"
+	  "/admin/tls: needs \"certificate\" and \"key\"\n" },
+	{ WITH_ROOT("'tls': {'directory': 'x', 'tickets': {'rotate': '1s', 'files': ['y']}}"),
+	  "/tls/directory: must be an absolute path: it begins with /\n"
+	  "/tls/tickets/rotate: must be at least 1m\n"
+	  "/tls/tickets/files/0: must be an absolute path: it begins with /\n" },
+	{ WITH_ROOT("'limits': {'h2': {'streams': 0, 'resets_per_minute': 0, "
+		    "'controls_per_minute': 0}, "
+		    "'tunnel_timeout': 0}"),
+	  "/limits/tunnel_timeout: must be at least 1ms\n"
+	  "/limits/h2/streams: must be at least 1\n"
+	  "/limits/h2/resets_per_minute: must be at least 1\n"
+	  "/limits/h2/controls_per_minute: must be at least 1\n" },
 	/* values */
 	{ WITH_ROOT("'workers': 65"), "/workers: must be \"auto\" or a number from 1 to 64\n" },
 	{ WITH_ROOT("'workers': 1.5"), "/workers: must be \"auto\" or a number from 1 to 64\n" },

@@ -28,6 +28,23 @@ static void has_the_interfaces_defaults(void **state)
 	assert_int_equal(c->limits.send_timeout_ms, 60000);
 	assert_int_equal(c->limits.idle_timeout_ms, 60000);
 	assert_int_equal(c->limits.connections + c->limits.connections_per_client, 0);
+	assert_int_equal(c->limits.tunnel_timeout_ms, 600000);
+	assert_int_equal(c->limits.h2.streams, 128);
+	assert_int_equal(c->limits.h2.resets_per_minute, 200);
+	assert_int_equal(c->limits.h2.controls_per_minute, 1000);
+	assert_true(c->listeners[0].http1 && !c->listeners[0].http2 && !c->listeners[0].tls);
+	assert_int_equal(c->listeners[0].proxy_from.count, 0);
+	assert_int_equal(c->metrics_listen.count + c->token_count + c->admin_hosts.count, 0);
+	assert_int_equal(c->tls_directory_count + c->ticket_keys.count, 0);
+	assert_int_equal(c->ticket_rotate_ms, 12 * 3600000);
+	assert_true(c->origins[0].tls.verify);
+	assert_view(c->origins[0].tls.ca, "");
+	assert_int_equal(c->sites[0].tls.certificate_count, 0);
+	assert_int_equal(c->sites[0].hsts.max_age_ms, -1);
+	assert_false(c->sites[0].https_redirect || c->sites[0].tls.early_data ||
+		     c->sites[0].tls.fallback);
+	assert_int_equal(c->sites[0].upgrade.count, 1);
+	assert_view(c->sites[0].upgrade.at[0], "websocket");
 	assert_view(c->stores[0].name, "/srv/cache");
 	assert_view(c->sites[0].name, "shop.example");
 	assert_int_equal(c->sites[0].max_request_body, 1 << 30);

@@ -14,6 +14,7 @@
 #include "edge/admin_connection.h"
 #include "edge/base/log.h"
 #include "edge/listen.h"
+#include "edge/tls_admin.h"
 
 enum { ADMIN_MAGIC = 0x61646d69 };
 
@@ -21,6 +22,7 @@ struct admin_listener {
 	struct watch watch;
 	struct admin *admin;
 	enum admin_door door;
+	bool tls;
 };
 
 static bool has_room(const struct admin *a, enum admin_door door)
@@ -49,7 +51,7 @@ static void on_listener(struct watch *watch, unsigned events)
 {
 	struct admin_listener *l = CONTAINER_OF(watch, struct admin_listener, watch);
 	struct sock_addr from = { .len = sizeof(from.local) };
-	struct admin_peer peer = { .door = l->door };
+	struct admin_peer peer = { .door = l->door, .tls = l->tls };
 	int fd;
 
 	(void)events;
@@ -68,13 +70,15 @@ static void on_listener(struct watch *watch, unsigned events)
 		log_warn("admin_accept_failed", "error=%d", errno);
 }
 
-static enum admin_door door_of(int fd)
+/* What isn't known to be near counts as far. */
+static void classify(struct admin_listener *l, bool metrics)
 {
 	struct sock_addr own = { .len = sizeof(own.local) };
+	bool known = getsockname(l->watch.fd, &own.any, &own.len) == 0;
+	bool local = known && own.any.sa_family == AF_UNIX;
 
-	if (getsockname(fd, &own.any, &own.len) == 0 && own.any.sa_family == AF_UNIX)
-		return ADMIN_DOOR_LOCAL;
-	return ADMIN_DOOR_TCP;
+	l->door = metrics ? ADMIN_DOOR_METRICS : local ? ADMIN_DOOR_LOCAL : ADMIN_DOOR_TCP;
+	l->tls = !local && !(known && sock_addr_is_loopback(&own));
 }
 
 /* fds: up to the first that is -1. */
@@ -87,7 +91,7 @@ static int open_listeners(struct admin *a, const int *fds, bool metrics)
 		if (r != 0)
 			return r;
 		l->admin = a;
-		l->door = metrics ? ADMIN_DOOR_METRICS : door_of(fds[i]);
+		classify(l, metrics);
 		a->listener_count++;
 		watch_want(&l->watch, WATCH_READ);
 	}
@@ -129,12 +133,30 @@ int admin_new(const struct process *p, struct loop *l, struct keeper *keeper, st
 	return 0;
 }
 
+/* The master has looked at it, so this does not fail; if it does, the old one is better than none. */
+static void use_certificate(struct admin *a)
+{
+	const char *fault;
+	struct ssl_ctx_st *fresh;
+
+	if (a->conf->admin_tls.certificate.n == 0)
+		return;
+	fresh = tls_admin_server(&a->conf->admin_tls, &fault);
+	if (fresh == NULL) {
+		log_error("admin_certificate_failed", "fault=\"%s\"", fault);
+		return;
+	}
+	tls_admin_unref(a->tls);
+	a->tls = fresh;
+}
+
 void admin_use(struct admin *a, struct conf *conf, int conf_fd)
 {
 	struct conf *before = a->conf;
 
 	a->conf = conf_ref(conf);
 	a->conf_fd = conf_fd;
+	use_certificate(a);
 	if (before != NULL)
 		conf_unref(before);
 }
@@ -152,6 +174,7 @@ void admin_free(struct admin **admin)
 	for (size_t i = 0; i < a->listener_count; i++)
 		watch_close(&a->listeners[i].watch);
 	free(a->listeners);
+	tls_admin_unref(a->tls);
 	if (a->conf != NULL)
 		conf_unref(a->conf);
 	a->magic = 0;

@@ -33,6 +33,7 @@ struct admin {
 	struct listings *listings; /* the same */
 	struct conf *conf;
 	int conf_fd;
+	struct ssl_ctx_st *tls; /* for who comes from afar; NULL: nobody can */
 	struct list connections;
 	unsigned connection_count, remote_count;
 	struct mono refused_at; /* the last refusal that was logged; see admin_audit.c */
@@ -48,6 +49,7 @@ struct admin {
 /* Who asks. */
 struct admin_peer {
 	enum admin_door door;
+	bool tls;
 	char text[SOCK_ADDR_TEXT]; /* "127.0.0.1:5000"; over a Unix socket "pid:17" */
 	uint32_t uid;		   /* over a Unix socket */
 };

@@ -19,6 +19,7 @@
 #include "edge/base/io.h"
 #include "edge/base/log.h"
 #include "edge/base/machine.h"
+#include "edge/base/tls.h"
 #include "edge/http/head.h"
 #include "edge/reason.h"
 
@@ -62,14 +63,16 @@ struct admin_connection {
 	size_t head_bytes, sent, to_send;
 };
 
+static enum step_result step_tls(struct machine *m);
 static enum step_result step_head(struct machine *m);
 static enum step_result step_body(struct machine *m);
 static enum step_result step_call(struct machine *m);
 static enum step_result step_answer(struct machine *m);
 static enum step_result step_linger(struct machine *m);
 
-enum { STEP_HEAD, STEP_BODY, STEP_CALL, STEP_ANSWER, STEP_LINGER };
+enum { STEP_TLS, STEP_HEAD, STEP_BODY, STEP_CALL, STEP_ANSWER, STEP_LINGER };
 static const struct step steps[] = {
+	[STEP_TLS] = { "tls", step_tls },	   /* HEAD_MS; nothing to do on a plain socket */
 	[STEP_HEAD] = { "head", step_head },	   /* IDLE_MS, then HEAD_MS */
 	[STEP_BODY] = { "body", step_body },	   /* BODY_MS */
 	[STEP_CALL] = { "call", step_call },	   /* none: purges and reloads end by themselves */
@@ -303,6 +306,22 @@ static enum step_result head_bad(struct admin_connection *c)
 	return refuse(c, http_fault_status(c->scan.fault), http_fault_text(c->scan.fault));
 }
 
+static enum step_result step_tls(struct machine *m)
+{
+	struct admin_connection *c = of(m);
+	int r = c->io == &c->plain ? 0 : tls_handshake(c->io);
+
+	if (m->broken || m->timed_out || (r != 0 && r != -EAGAIN)) {
+		log_debug("admin_handshake_failed", "from=%s fault=%s", c->peer.text,
+			  r != 0 && r != -EAGAIN ? tls_fault(c->io) : "late");
+		return STEP_DONE;
+	}
+	if (r == -EAGAIN)
+		return wait_for(c->io);
+	machine_deadline(m, HEAD_MS);
+	return machine_goto(m, STEP_HEAD);
+}
+
 static enum step_result step_head(struct machine *m)
 {
 	const struct http_limits limits = { .head_bytes = HEAD_BYTES, .fields = FIELDS };
@@ -450,21 +469,46 @@ static void connection_end(struct machine *m)
 	free(c);
 }
 
-void admin_connection_open(struct admin *a, int fd, const struct admin_peer *peer)
+/* From afar nothing is taken in clear. */
+static int open_stream(struct admin_connection *c, int fd)
+{
+	io_plain_init(&c->plain, fd);
+	c->io = &c->plain;
+	if (!c->peer.tls)
+		return 0;
+	return c->admin->tls != NULL ? tls_new(c->admin->tls, fd, &c->io) : -ENOENT;
+}
+
+static struct admin_connection *connection_new(struct admin *a, int fd, const struct admin_peer *peer)
 {
 	struct admin_connection *c = calloc(1, sizeof(*c));
 
-	if (c == NULL || machine_init(&c->m, a->loop, fd, steps, connection_end) != 0) {
-		log_error("admin_connection_failed", "error=%d", ENOMEM);
+	if (c == NULL)
+		return NULL;
+	c->magic = ADMIN_CONNECTION_MAGIC;
+	c->admin = a;
+	c->peer = *peer;
+	if (open_stream(c, fd) != 0) {
 		free(c);
+		return NULL;
+	}
+	if (machine_init(&c->m, a->loop, fd, steps, connection_end) != 0) {
+		c->io->ops->free(c->io);
+		free(c);
+		return NULL;
+	}
+	return c;
+}
+
+void admin_connection_open(struct admin *a, int fd, const struct admin_peer *peer)
+{
+	struct admin_connection *c = connection_new(a, fd, peer);
+
+	if (c == NULL) {
+		log_error("admin_connection_failed", "from=%s", peer->text);
 		close(fd);
 		return;
 	}
-	c->magic = ADMIN_CONNECTION_MAGIC;
-	io_plain_init(&c->plain, fd);
-	c->io = &c->plain;
-	c->admin = a;
-	c->peer = *peer;
 	list_append(&a->connections, &c->link);
 	a->connection_count++;
 	a->remote_count += peer->door != ADMIN_DOOR_LOCAL;

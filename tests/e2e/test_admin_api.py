@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from brimtest import Connection, fetch, wait_until
+from brimtest import Connection, TlsConnection, fetch, wait_until
 from brimtest.node import free_port
 
 FRESH = {"Cache-Control": "max-age=3600"}
@@ -110,8 +110,7 @@ def test_a_reload_can_be_tried(node):
 ROLES = {"reader": "read", "purger": "purge", "ruler": "admin", "tenant": "purge"}
 
 
-@pytest.fixture
-def guarded(origin, make_node, tmp_path):
+def make_guarded(origin, make_node, tmp_path, listen="127.0.0.1", **admin):
     """A node whose admin API is on TCP, too, with a token for each role; node.bearer(name) asks with one."""
     tokens = {name: secrets.token_hex(16) for name in ROLES}
     listed = []
@@ -122,19 +121,25 @@ def guarded(origin, make_node, tmp_path):
         listed.append({"name": name, "file": str(path), "role": role})
         if name == "tenant":
             listed[-1]["sites"] = ["a"]
-    admin, metrics = (f"127.0.0.1:{free_port()}" for _ in range(2))
+    ports = [free_port() for _ in range(2)]
     node = make_node(origin, start=False)
     node.conf["sites"].append({"name": "b", "hosts": ["b.test"], "origin": "o"})
-    node.conf["admin"] |= {"listen": [node.admin_address, admin], "tokens": listed, "metrics_listen": [metrics],
-                           "hosts": ["brim.example"]}
+    node.conf["admin"] |= {"listen": [node.admin_address, f"{listen}:{ports[0]}"], "tokens": listed,
+                           "metrics_listen": [f"{listen}:{ports[1]}"], "hosts": ["brim.example"]} | admin
     node.start()
-    node.tcp, node.metrics_address, node.token_file = admin, metrics, lambda name: str(tmp_path / f"{name}.token")
+    node.tcp, node.metrics_address = (f"127.0.0.1:{port}" for port in ports)
+    node.tokens, node.token_file = tokens, lambda name: str(tmp_path / f"{name}.token")
 
     def bearer(name, method, path, body=None, host="localhost", **headers):
         fields = {"Authorization": f"Bearer {tokens.get(name, name)}"} if name else {}
-        return fetch(admin, path, method, fields | headers, body, host=host)
+        return fetch(node.tcp, path, method, fields | headers, body, host=host)
     node.bearer = bearer
     return node
+
+
+@pytest.fixture
+def guarded(origin, make_node, tmp_path):
+    return make_guarded(origin, make_node, tmp_path)
 
 
 READS = ["/v1/status", "/v1/stats", "/v1/object?url=http://a.test/", "/metrics", "/v1/config"]
@@ -168,6 +173,12 @@ def test_a_token_of_sites_sees_no_other(guarded):
     assert list(guarded.bearer("tenant", "GET", "/v1/stats").json()["sites"]) == ["a"]
     for path in ("/metrics", "/v1/config"):
         assert guarded.bearer("tenant", "GET", path).status == 403
+
+
+def test_a_token_of_sites_purges_no_other(guarded):
+    for body in (b'{"urls": ["http://b.test/"]}', b'{"urls": ["http://a.test/", "http://b.test/"]}', b'{"sites": ["b"]}',
+                 b'{"hosts": ["b.test"]}', b'{"all": true}'):
+        assert guarded.bearer("tenant", "POST", "/v1/purge", body).status == 403, body
 
 
 def test_tokens_change_by_a_reload(guarded):
@@ -228,6 +239,25 @@ def test_strangers_cannot_lock_out_who_sits_at_the_machine(guarded):
     finally:
         for c in strangers:
             c.close()
+
+
+def test_from_afar_it_speaks_tls(origin, make_node, tmp_path, certs):
+    pair = certs.issue(["brim.example"])
+    node = make_guarded(origin, make_node, tmp_path, "0.0.0.0", tls=pair.conf)
+
+    def ask(path, address=node.tcp, token="reader"):
+        with TlsConnection(address, ca=certs.root, name="brim.example") as c:
+            c.request("GET", path, {"Authorization": f"Bearer {node.tokens[token]}"}, host="brim.example")
+            return c.response(), c.sock.getpeercert()["serialNumber"]
+    r, serial = ask("/v1/status")
+    assert r.status == 200 and r.json()["generation"] == 1
+    assert ask("/metrics", node.metrics_address)[0].status == 200
+    with Connection(node.tcp) as plain:
+        plain.send(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert not plain.sock.recv(4096).startswith(b"HTTP")
+    node.conf["admin"]["tls"] = certs.issue(["brim.example"]).conf
+    node.reload()
+    assert ask("/v1/status")[1] != serial
 
 
 def test_unknown_parameters_and_bodies_nobody_takes(node):

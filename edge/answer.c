@@ -185,6 +185,8 @@ static struct view reason_text(enum forward_reason why)
 		return VIEW("vary-miss");
 	case FORWARD_STALE:
 		return VIEW("stale");
+	case FORWARD_PARTIAL:
+		return VIEW("partial");
 	default:
 		return VIEW("uri-miss");
 	}

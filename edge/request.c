@@ -31,10 +31,12 @@ static const struct step steps[] = {
 	[REQUEST_ROUTE] = { "route", step_route },
 	[REQUEST_LOOK_UP] = { "look_up", request_step_look_up },
 	[REQUEST_OPEN] = { "open", request_step_open },
+	[REQUEST_PART] = { "part", request_step_part },
 	[REQUEST_CLAIM] = { "claim", request_step_claim }, /* collapse.wait */
 	[REQUEST_FETCH] = { "fetch", request_step_fetch },
 	[REQUEST_AWAIT] = { "await", request_step_await }, /* the fetch's timeouts; body_timeout */
-	[REQUEST_RELAY] = { "relay", request_step_relay }, /* the fetch's; send_timeout */
+	[REQUEST_COMBINE] = { "combine", request_step_combine },
+	[REQUEST_RELAY] = { "relay", request_step_relay },	 /* the fetch's; send_timeout */
 	[REQUEST_FOLLOW] = { "follow", request_step_follow },	 /* send_timeout */
 	[REQUEST_DELIVER] = { "deliver", request_step_deliver }, /* send_timeout */
 	[REQUEST_INVALIDATE] = { "invalidate", request_step_invalidate },
@@ -629,6 +631,7 @@ static void drop_all(struct request *r)
 {
 	transfer_leave(r);
 	request_forget_object(r);
+	request_forget_part(r);
 	cache_read_cancel(&r->pending);
 	if (r->w->cache != NULL) {
 		request_stop_waiting(r);

@@ -7,6 +7,7 @@
  *   request_fetch.c    ask the origin; what its answer means; relay what isn't stored
  *   shape.c            what rules and client_ttl make of an answer at delivery
  *   request_range.c    parts of a stored object
+ *   request_part.c     parts that the origin sent: stored, used, made one
  *   request_invalidate.c  what an unsafe method makes unusable
  *   request_purge.c    PURGE
  *   transfer.c         joins a fetch to a fill; the request follows the fill
@@ -30,6 +31,7 @@ enum forward_reason {
 	FORWARD_URI_MISS,
 	FORWARD_VARY_MISS,
 	FORWARD_STALE,
+	FORWARD_PARTIAL,
 };
 
 struct transfer;
@@ -76,6 +78,10 @@ struct request {
 	struct use_times times;
 	bool soft_purged;
 	uint64_t lost_id; /* body_id of an object whose body is not all there: as if it weren't; 0: none */
+	struct cache_object *part; /* a stored 206 that isn't enough, and its bytes where they become part of another */
+	char *part_bytes;
+	uint64_t part_read;
+	bool asks_part; /* the claim is for a part, and so is what the origin is asked for */
 	struct cache_claim *claim;
 	struct cache_wait wait;
 	struct cache_purge_ask purge;
@@ -95,7 +101,7 @@ struct request {
 	struct transfer *transfer;
 	struct list follower; /* in the transfer */
 	struct cache_reader reader;
-	uint64_t offset, until;	    /* in the body: where sending stands, and ends */
+	uint64_t offset, until;	    /* in the stored body: where sending stands, and ends */
 	struct answer_parts *parts; /* a multipart answer; NULL: none */
 	bool ranged;		    /* GET with Range */
 	struct view body;	    /* an answer from memory */
@@ -117,9 +123,11 @@ enum request_step {
 	REQUEST_ROUTE,
 	REQUEST_LOOK_UP,
 	REQUEST_OPEN,
+	REQUEST_PART,
 	REQUEST_CLAIM,
 	REQUEST_FETCH,
 	REQUEST_AWAIT,
+	REQUEST_COMBINE,
 	REQUEST_RELAY,
 	REQUEST_INVALIDATE,
 	REQUEST_FOLLOW,
@@ -133,10 +141,12 @@ enum request_step {
 
 enum step_result request_step_look_up(struct machine *m);
 enum step_result request_step_open(struct machine *m);
+enum step_result request_step_part(struct machine *m);
 enum step_result request_step_claim(struct machine *m);
 enum step_result request_step_deliver(struct machine *m);
 enum step_result request_step_fetch(struct machine *m);
 enum step_result request_step_await(struct machine *m);
+enum step_result request_step_combine(struct machine *m);
 enum step_result request_step_relay(struct machine *m);
 enum step_result request_step_follow(struct machine *m);
 enum step_result request_step_purge(struct machine *m);
@@ -178,8 +188,16 @@ struct cache_scope request_group(struct request *r, struct view group);
 int request_purge(struct request *r, struct purging *p) NODISCARD;
 /* Must the answer with this status wait for the invalidation of what is stored? */
 bool request_invalidates(const struct request *r, uint16_t status);
-/* r->answer describes the whole of r->object: makes it a part, or several, or 416, where Range asks for it. */
+/* r->answer describes r->object: makes it a part, or several, or 416, where Range asks for it. */
 void request_apply_range(struct request *r);
+/* Can r's Range be answered from this object? */
+bool request_range_in(const struct request *r, const struct cache_object *o);
+/* Is a part wanted that may be asked for, and stored, as such: one range, no conditions, and nothing whole to validate? */
+bool request_wants_part(const struct request *r);
+/* The key under which parts lie. */
+struct cache_key request_part_key(const struct cache_key *whole);
+/* Lets go of r->part and its bytes. */
+void request_forget_part(struct request *r);
 /* Waits no more for another's claim; safe where it doesn't. */
 void request_stop_waiting(struct request *r);
 /* Lets go of r->object. */

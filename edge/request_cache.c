@@ -145,6 +145,7 @@ enum step_result request_step_look_up(struct machine *m)
 	bool found;
 
 	request_forget_object(r);
+	request_forget_part(r);
 	r->why = FORWARD_URI_MISS;
 	r->key.base = base_secondary(r);
 	found = find(r) == 0;
@@ -152,6 +153,8 @@ enum step_result request_step_look_up(struct machine *m)
 		return request_goto(r, REQUEST_OPEN);
 	if (r->background && !found)
 		return request_goto(r, REQUEST_END); /* gone, and nobody asks for it */
+	if (r->ranged)
+		return request_goto(r, REQUEST_PART);
 	return request_goto(r, r->claim != NULL ? REQUEST_FETCH : REQUEST_CLAIM);
 }
 
@@ -223,7 +226,7 @@ static enum step_result pass(struct request *r)
 	machine_no_deadline(&r->m);
 	if (r->claim != NULL)
 		cache_claim_drop(&r->claim);
-	r->waiting = false;
+	r->waiting = r->asks_part = false;
 	if (only_if_cached(r))
 		return request_error(r, 504, NULL, "not in the cache, and only-if-cached was asked for");
 	r->result = STATS_PASS;
@@ -276,7 +279,7 @@ static enum step_result wait_in_background(struct request *r)
 	return STEP_PARK;
 }
 
-static enum step_result take_claim(struct request *r)
+static enum cache_claimed take(struct request *r, const struct cache_key *key)
 {
 	struct cache_names names = {
 		.primary = r->key.primary,
@@ -286,11 +289,31 @@ static enum step_result take_claim(struct request *r)
 		.any_host = !r->cache.key_host,
 	};
 
-	switch (cache_claim_take(r->w->cache, &r->key, &names, &r->wait, &r->m.ready, &r->claim)) {
+	return cache_claim_take(r->w->cache, key, &names, &r->wait, &r->m.ready, &r->claim);
+}
+
+/* A part has a claim of its own, so that nobody who wants the whole waits for it; but where that is on its way it isn't asked for
+ * as a part. */
+static enum cache_claimed take_for(struct request *r)
+{
+	enum cache_claimed claimed = take(r, &r->key);
+	struct cache_key key;
+
+	r->asks_part = claimed == CACHE_CLAIM_OWNED && request_wants_part(r);
+	if (!r->asks_part)
+		return claimed;
+	cache_claim_drop(&r->claim);
+	key = request_part_key(&r->key);
+	return take(r, &key);
+}
+
+static enum step_result take_claim(struct request *r)
+{
+	switch (take_for(r)) {
 	case CACHE_CLAIM_OWNED:
-		/* Without something to validate, a HEAD's answer or a part is not stored. */
-		if (only_if_cached(r) ||
-		    (r->object == NULL && (r->ranged || r->rq->method != METHOD_GET)))
+		/* Without something to validate, a HEAD's answer is not stored, nor are several parts. */
+		if (only_if_cached(r) || (r->object == NULL && !r->asks_part &&
+					  (r->ranged || r->rq->method != METHOD_GET)))
 			break;
 		return request_goto(r, REQUEST_LOOK_UP); /* a commit may have come between */
 	case CACHE_CLAIM_WAIT:

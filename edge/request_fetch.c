@@ -13,7 +13,7 @@
 #include "edge/base/log.h"
 #include "edge/forward.h"
 #include "edge/http/field.h"
-#include "edge/request.h"
+#include "edge/request_store.h"
 #include "edge/scopes.h"
 #include "edge/shape.h"
 #include "edge/text.h"
@@ -23,7 +23,7 @@ enum {
 	RELAY_BYTES = 1 << 20, /* a turn's share */
 	COPY_BYTES = 16 << 10, /* at a time, where no pipe is to be had */
 	PASS_MS = 120 * 1000,  /* how long «uncacheable» is remembered */
-	PASS_ERROR_MS = 1000, /* the same of an error */
+	PASS_ERROR_MS = 1000,  /* the same of an error */
 	TLS_FAULT_QUIET_MS = 10000,
 };
 
@@ -48,10 +48,11 @@ enum step_result request_step_fetch(struct machine *m)
 	};
 
 	r->collapsed = false; /* it waited in vain */
-	r->validating = r->object != NULL && r->claim != NULL &&
+	r->validating = r->object != NULL && r->claim != NULL && !r->asks_part &&
 			(r->object->meta.flags & META_HAS_VALIDATOR);
 	r->upload_ended = r->rq->framing == FRAMING_NONE;
-	if (forward_build(r, r->claim != NULL ? FORWARD_WHOLE : 0, &q.start, &q.fields) != 0 ||
+	if (forward_build(r, r->claim != NULL && !r->asks_part ? FORWARD_WHOLE : 0, &q.start,
+			  &q.fields) != 0 ||
 	    fetch_new(r->w->origins, &q, &m->ready, &r->fetch) != 0)
 		return request_error(r, 503, "proxy_internal_error", "short of memory");
 	stats_add(&stats_site(r->w->stats, r->target.site->slot)->origin_requests, 1);
@@ -263,7 +264,7 @@ static void remember_pass(struct request *r, const struct http_response *rs, enu
 
 /* --- stored --------------------------------------------------------------------------------------------- */
 
-static uint64_t largest(const struct request *r)
+uint64_t request_largest(const struct request *r)
 {
 	uint64_t bytes = r->cache.max_object_bytes, size = 0;
 
@@ -275,19 +276,9 @@ static uint64_t largest(const struct request *r)
 	return size / 100 * r->cache.max_object_percent;
 }
 
-struct to_store {
-	struct cache_meta meta;
-	struct cache_key key;
-	char vary[CACHE_VARY_MAX];
-	size_t vary_bytes;
-	struct view head; /* what is stored */
-	struct view shown; /* what the client sees that brought it: with what no-cache="…" or private="…" list */
-};
-
-/* STORE_YES: *s says what and under which key. validated: the object whose fields, updated, rs is; NULL: none. */
-static enum store_reason may_store(struct request *r, const struct http_request *rq,
-				   const struct http_response *rs,
-				   const struct cache_object *validated, struct to_store *s)
+enum store_reason request_may_store(struct request *r, const struct http_request *rq,
+				    const struct http_response *rs,
+				    const struct cache_object *validated, struct to_store *s)
 {
 	struct exchange_times t = times_of(r->fetch);
 	enum store_reason why = verdict_store(rq, rs, &t, &r->cache, &s->meta);
@@ -311,8 +302,8 @@ static enum store_reason may_store(struct request *r, const struct http_request 
 	return request_tags(r, rs, validated, &s->meta);
 }
 
-static void answer_from_fill(struct request *r, const struct http_response *rs,
-			     const struct to_store *s, int64_t length)
+void request_answer_from_fill(struct request *r, const struct http_response *rs,
+			      const struct to_store *s, int64_t length)
 {
 	bool age;
 	struct view fields = shape_fields(r, rs->status, s->shown, &age);
@@ -334,14 +325,14 @@ static void answer_from_fill(struct request *r, const struct http_response *rs,
 	}
 }
 
-/* The transfer has fetch and fill; this request follows, or is done if it needs no body. */
-static enum step_result follow(struct request *r)
+enum step_result request_follow(struct request *r, uint64_t from, uint64_t until)
 {
 	if (r->background)
 		return request_goto(r, REQUEST_END);
 	if (r->x->ops->send_head(r->x, &r->answer) != 0)
 		return request_broken(r);
-	r->offset = 0;
+	r->offset = from;
+	r->until = until;
 	if (r->answer.no_body) {
 		transfer_leave(r);
 		return request_goto(r, REQUEST_FINISH);
@@ -349,32 +340,37 @@ static enum step_result follow(struct request *r)
 	return request_goto(r, REQUEST_FOLLOW);
 }
 
-static enum step_result store(struct request *r, const struct http_response *rs, struct to_store *s)
+bool request_heads(struct request *r, const struct http_response *rs, struct to_store *s)
 {
-	int64_t length = rs->framing == FRAMING_NONE ? 0 : answer_length(rs);
-	uint64_t most = largest(r);
 	unsigned keep = r->cache.set_cookie == CONF_SET_COOKIE_STORE ? ANSWER_KEEP_SET_COOKIE : 0;
 	struct verdict_withheld withheld;
-	struct cache_fill *fill;
 
 	verdict_withheld_fields(rs, &r->cache, &withheld);
 	s->head = answer_fields(rs, &r->cache, &withheld, s->meta.received, keep, &r->arena);
 	s->shown = withheld.flags == 0
 			   ? s->head
 			   : answer_fields(rs, &r->cache, NULL, s->meta.received, keep, &r->arena);
-	if (s->head.p == NULL || s->shown.p == NULL || s->meta.url.p == NULL ||
-	    (length >= 0 && (uint64_t)length > most))
+	return s->head.p != NULL && s->shown.p != NULL && s->meta.url.p != NULL;
+}
+
+static enum step_result store(struct request *r, const struct http_response *rs, struct to_store *s)
+{
+	int64_t length = rs->framing == FRAMING_NONE ? 0 : answer_length(rs);
+	uint64_t most = request_largest(r);
+	struct cache_fill *fill;
+
+	if (!request_heads(r, rs, s) || (length >= 0 && (uint64_t)length > most))
 		return request_relay_answer(r);
 	if (cache_fill_begin(&r->claim, &s->key, &s->meta, view_of(s->vary, s->vary_bytes), s->head,
 			     length, &fill) != 0)
 		return request_relay_answer(r);
 	request_forget_object(r);
-	answer_from_fill(r, rs, s, length);
+	request_answer_from_fill(r, rs, s, length);
 	if (transfer_begin(r, fill, length, most) != 0) {
 		cache_fill_free(fill);
 		return request_relay_answer(r);
 	}
-	return follow(r);
+	return request_follow(r, 0, UINT64_MAX);
 }
 
 /* --- validated ------------------------------------------------------------------------------------------- */
@@ -412,21 +408,33 @@ static void take_age(struct http_fields *f, const struct http_fields *validating
 	}
 }
 
+bool request_as_response(struct request *r, struct view head, struct http_field *at,
+			 struct http_response *out)
+{
+	*out = (struct http_response){
+		.status = 200,
+		.minor = 1,
+		.framing = FRAMING_LENGTH,
+		.fields = { .at = at, .capacity = ANSWER_FIELDS_MAX },
+	};
+	if (head.p == NULL || http_fields_parse(&out->fields, head.p, head.n) != 0)
+		return false;
+	take_age(&out->fields, &fetch_response(r->fetch)->fields);
+	return true;
+}
+
 /* The stored answer with the 304's fields, as if it had come now. */
 static enum store_reason as_updated(struct request *r, struct view head, struct http_field *at,
 				    struct to_store *s)
 {
-	struct http_response updated = { .status = r->object->meta.status,
-					 .minor = 1,
-					 .framing = FRAMING_LENGTH };
+	struct http_response updated;
 	struct http_request get = *r->rq; /* a HEAD updates what a GET stored */
 
-	updated.fields = (struct http_fields){ .at = at, .capacity = ANSWER_FIELDS_MAX };
-	if (http_fields_parse(&updated.fields, head.p, head.n) != 0)
+	if (!request_as_response(r, head, at, &updated))
 		return STORE_NO_LIFETIME;
-	take_age(&updated.fields, &fetch_response(r->fetch)->fields);
+	updated.status = r->object->meta.status;
 	get.method = METHOD_GET;
-	return may_store(r, &get, &updated, r->object, s);
+	return request_may_store(r, &get, &updated, r->object, s);
 }
 
 /* By a 304, or by a HEAD's 200 that describes the same representation. */
@@ -439,8 +447,7 @@ static enum step_result validated(struct request *r)
 	struct cache_object *fresh;
 	struct view head = answer_merge(r->object->head, rs, &r->cache, fetch_received_at(r->fetch),
 					&r->arena);
-	bool stored = head.p != NULL && as_updated(r, head, at, &s) == STORE_YES &&
-		      s.meta.url.p != NULL &&
+	bool stored = as_updated(r, head, at, &s) == STORE_YES && s.meta.url.p != NULL &&
 		      cache_refresh(&r->claim, r->object, &s.meta, head, &fresh) == 0;
 
 	fetch_free(&r->fetch);
@@ -478,7 +485,9 @@ static enum step_result head_came(struct request *r)
 		return may_validate(r, &out) ? validated(r) : out;
 	if (r->claim == NULL || r->rq->method == METHOD_HEAD)
 		return request_relay_answer(r);
-	r->store_reason = may_store(r, r->rq, rs, NULL, &s);
+	if (r->asks_part && rs->status != 200)
+		return request_part_came(r);
+	r->store_reason = request_may_store(r, r->rq, rs, NULL, &s);
 	if (r->store_reason == STORE_YES)
 		return store(r, rs, &s);
 	remember_pass(r, rs, r->store_reason);

@@ -1,10 +1,12 @@
 /*
  * Ranges of a stored object (RFC 9110 §14): one part is a 206 like any other answer, with another beginning and end; several
- * are multipart/byteranges, whose part heads come from memory and whose bytes come as a hit's do.
+ * are multipart/byteranges, whose part heads come from memory and whose bytes come as a hit's do. An object that is a part
+ * itself (request_part.c) serves what lies in it.
  */
 #include "edge/answer.h"
 #include "edge/http/condition.h"
 #include "edge/http/range.h"
+#include "edge/request_store.h"
 #include "edge/text.h"
 
 enum { PART_HEAD_MAX = 512, BOUNDARY_BYTES = 32 };
@@ -12,6 +14,7 @@ enum { PART_HEAD_MAX = 512, BOUNDARY_BYTES = 32 };
 struct answer_parts {
 	struct http_parts parts;
 	struct http_multipart multipart;
+	uint64_t base; /* where the stored bytes begin in the representation */
 	uint16_t next; /* the part whose head comes next; count: what closes the body */
 	char head[PART_HEAD_MAX];
 	size_t head_bytes, head_sent;
@@ -35,15 +38,16 @@ static void put_content_range(struct request *r, const struct http_content_range
 	r->answer.own = text_view(&t);
 }
 
-static void one_part(struct request *r, const struct http_range *range, uint64_t length)
+static void one_part(struct request *r, const struct http_range *range,
+		     const struct http_content_range *stored)
 {
-	struct http_content_range c = { .range = *range, .length = length };
+	struct http_content_range c = { .range = *range, .length = stored->length };
 
 	put_content_range(r, &c);
 	r->answer.status = 206;
 	r->answer.length = (int64_t)(range->last - range->first + 1);
-	r->offset = range->first;
-	r->until = range->last + 1;
+	r->offset = range->first - stored->range.first;
+	r->until = range->last + 1 - stored->range.first;
 }
 
 static void unsatisfiable(struct request *r, uint64_t length)
@@ -72,7 +76,7 @@ static struct view multipart_fields(struct request *r, const struct http_fields 
 	struct text t = text_new(&r->arena, r->answer.fields.n + boundary.n + 64);
 
 	for (uint16_t i = 0; i < stored->count; i++)
-		if (stored->at[i].id != FIELD_CONTENT_TYPE)
+		if (stored->at[i].id != FIELD_CONTENT_TYPE && stored->at[i].id != FIELD_CONTENT_RANGE)
 			text_line(&t, stored->at[i].name, stored->at[i].value);
 	text_put(&t, VIEW("Content-Type: multipart/byteranges; boundary="));
 	text_put(&t, boundary);
@@ -89,7 +93,7 @@ static struct view new_boundary(struct request *r)
 	return text_view(&t);
 }
 
-static void several_parts(struct request *r, const struct http_parts *parts)
+static void several_parts(struct request *r, const struct http_parts *parts, uint64_t base)
 {
 	struct http_field at[ANSWER_FIELDS_MAX];
 	struct http_fields stored = { .at = at, .capacity = ARRAY_LEN(at) };
@@ -98,9 +102,10 @@ static void several_parts(struct request *r, const struct http_parts *parts)
 
 	if (p == NULL || boundary.p == NULL ||
 	    http_fields_parse(&stored, r->object->head.p, r->object->head.n) != 0)
-		return; /* the whole is an answer, too */
+		return; /* all that is stored is an answer, too */
 	fields = multipart_fields(r, &stored, boundary);
 	p->parts = *parts;
+	p->base = base;
 	p->multipart = (struct http_multipart){ .parts = &p->parts,
 						.boundary = boundary,
 						.content_type = content_type(&stored) };
@@ -114,33 +119,73 @@ static void several_parts(struct request *r, const struct http_parts *parts)
 	r->offset = r->until = 0;
 }
 
-void request_apply_range(struct request *r)
+/* --- what is asked of an object ---------------------------------------------------------------- */
+
+/* What the Range comes to for o; RANGE_WHOLE also where it isn't to be looked at. */
+static enum http_range_answer resolve(const struct request *r, const struct cache_object *o,
+				      const struct http_content_range *stored, struct http_parts *out)
 {
-	const struct cache_object *o = r->object;
-	uint64_t length = o->record.body_bytes;
 	struct http_selected selected = { .status = o->meta.status,
 					  .etag = o->meta.etag,
 					  .last_modified = o->meta.last_modified,
 					  .received = o->meta.received };
 	struct http_ranges asked;
+
+	if (http_ranges_parse(&r->rq->fields, &asked) != 0 || !http_if_range(&r->rq->fields, &selected))
+		return RANGE_WHOLE;
+	return http_ranges_resolve(&asked, stored->length, out);
+}
+
+static bool holds(const struct http_content_range *stored, const struct http_parts *parts)
+{
+	for (uint16_t i = 0; i < parts->count; i++)
+		if (parts->at[i].first < stored->range.first || parts->at[i].last > stored->range.last)
+			return false;
+	return true;
+}
+
+bool request_range_in(const struct request *r, const struct cache_object *o)
+{
+	struct http_content_range stored;
 	struct http_parts parts;
 
-	if (!r->ranged || r->answer.status != 200 || http_ranges_parse(&r->rq->fields, &asked) != 0 ||
-	    !http_if_range(&r->rq->fields, &selected))
+	if (request_stored_range(o, &stored) != 0)
+		return false;
+	switch (resolve(r, o, &stored, &parts)) {
+	case RANGE_WHOLE:
+		break;
+	case RANGE_UNSATISFIABLE:
+		return true;
+	case RANGE_PARTIAL:
+		return holds(&stored, &parts);
+	}
+	return false;
+}
+
+void request_apply_range(struct request *r)
+{
+	struct http_content_range stored;
+	struct http_parts parts;
+
+	if (!r->ranged || (r->answer.status != 200 && r->answer.status != 206) ||
+	    request_stored_range(r->object, &stored) != 0)
 		return;
-	switch (http_ranges_resolve(&asked, length, &parts)) {
+	switch (resolve(r, r->object, &stored, &parts)) {
 	case RANGE_WHOLE:
 		return;
 	case RANGE_UNSATISFIABLE:
-		unsatisfiable(r, length);
+		r->answer.fields = request_without_range(r, r->answer.fields);
+		unsatisfiable(r, stored.length);
 		return;
 	case RANGE_PARTIAL:
 		break;
 	}
-	if (parts.count == 1)
-		one_part(r, &parts.at[0], length);
-	else
-		several_parts(r, &parts);
+	if (parts.count > 1) {
+		several_parts(r, &parts, stored.range.first);
+		return;
+	}
+	r->answer.fields = request_without_range(r, r->answer.fields);
+	one_part(r, &parts.at[0], &stored);
 }
 
 /* --- step: parts: a part's head from memory, then deliver its bytes --------------------------------- */
@@ -153,8 +198,8 @@ static enum step_result next_part(struct request *r)
 	p->head_bytes = p->head_sent = 0;
 	if (i == p->parts.count)
 		return request_goto(r, REQUEST_FINISH);
-	r->offset = p->parts.at[i].first;
-	r->until = p->parts.at[i].last + 1;
+	r->offset = p->parts.at[i].first - p->base;
+	r->until = p->parts.at[i].last + 1 - p->base;
 	return request_goto(r, REQUEST_DELIVER);
 }
 

@@ -39,6 +39,8 @@ struct transfer {
 	struct list followers; /* of struct request */
 	enum transfer_state state;
 	int64_t length;
+	char *tail_bytes; /* holds the tail; NULL: there is none */
+	struct view tail;
 	uint64_t max_bytes;
 	struct stats_site *stats;
 	bool pumped; /* what came with the head is in the fill, and leaves together with it */
@@ -67,6 +69,7 @@ static void free_if_done(struct transfer *t)
 		return;
 	cache_fill_free(t->fill);
 	pipe_give(&w->pipes, &t->rest);
+	free(t->tail_bytes);
 	conf_unref(t->conf);
 	t->magic = 0;
 	w->transfer_count--;
@@ -111,6 +114,12 @@ int transfer_begin(struct request *r, struct cache_fill *fill, int64_t length, u
 	return 0;
 }
 
+void transfer_end_with(struct request *r, char *bytes, struct view tail)
+{
+	r->transfer->tail_bytes = bytes;
+	r->transfer->tail = tail;
+}
+
 void transfer_leave(struct request *r)
 {
 	struct transfer *t = r->transfer;
@@ -145,7 +154,8 @@ static enum step_result ends(struct transfer *t, enum transfer_state state)
 static enum step_result body_ended(struct transfer *t)
 {
 	/* A fill that can't be finished is not stored, but its bytes are all there for who follows. */
-	if (cache_fill_finish(t->fill) != 0)
+	if ((t->tail.n > 0 && cache_fill_write(t->fill, t->tail.p, t->tail.n) != 0) ||
+	    cache_fill_finish(t->fill) != 0)
 		cache_fill_abort(t->fill);
 	return ends(t, COMPLETE);
 }
@@ -279,7 +289,7 @@ static int64_t pump(struct transfer *t, size_t room, enum step_result *out)
 /* As cache_fill_room; when all that may come is there, only the proof of the end is awaited. */
 static int64_t room_left(struct transfer *t)
 {
-	if (t->length >= 0 && cache_fill_ready(t->fill) == (uint64_t)t->length)
+	if (t->length >= 0 && cache_fill_ready(t->fill) + t->tail.n == (uint64_t)t->length)
 		return 1;
 	if (cache_fill_ready(t->fill) > t->max_bytes)
 		return -EFBIG;
@@ -360,8 +370,12 @@ static enum step_result caught_up(struct request *r)
 	return STEP_PARK;
 }
 
-static bool is_last(const struct transfer *t, uint64_t end)
+static bool is_last(const struct request *r, uint64_t end)
 {
+	const struct transfer *t = r->transfer;
+
+	if (end == r->until)
+		return true;
 	if (t->length >= 0)
 		return end == (uint64_t)t->length;
 	return t->state == COMPLETE && end == cache_fill_ready(t->fill);
@@ -378,7 +392,9 @@ static int64_t send_some(struct request *r)
 
 	if (e != 0)
 		return e;
-	last = is_last(t, r->offset + span.bytes);
+	if (span.bytes > r->until - r->offset)
+		span.bytes = (uint32_t)(r->until - r->offset);
+	last = is_last(r, r->offset + span.bytes);
 	if (memory != NULL)
 		return r->x->ops->send_memory(r->x, memory, span.bytes, last);
 	return r->x->ops->send_file(r->x, span.fd, span.offset, span.bytes, last);
@@ -394,6 +410,8 @@ enum step_result request_step_follow(struct machine *m)
 	while (share < FOLLOW_BYTES) {
 		int64_t n;
 
+		if (r->offset == r->until)
+			return request_goto(r, REQUEST_FINISH);
 		if (r->offset == cache_fill_ready(r->transfer->fill))
 			return caught_up(r);
 		n = send_some(r);

@@ -7,9 +7,12 @@
 
 #include "edge/request.h"
 
-/* Takes r's fetch and the fill; r follows it from its first byte. length: of the body, or -1. On failure both stay the caller's. */
+/* Takes r's fetch and the fill; r follows it, from r->offset up to r->until. length: of the body, or -1. On failure both stay the caller's. */
 int transfer_begin(struct request *r, struct cache_fill *fill, int64_t length, uint64_t max_bytes)
 	NODISCARD;
+/* The fill's last bytes, behind what the fetch brings: tail, in «bytes», which malloc made and the transfer frees. They count in
+ * its length. Call it at once after transfer_begin. */
+void transfer_end_with(struct request *r, char *bytes, struct view tail);
 /* r follows no longer. Safe where it never did. */
 void transfer_leave(struct request *r);
 

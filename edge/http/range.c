@@ -179,6 +179,42 @@ enum http_range_answer http_ranges_resolve(const struct http_ranges *asked, uint
 	return RANGE_PARTIAL;
 }
 
+/* --- Content-Range */
+
+static int range_parse(struct view v, struct http_range *out)
+{
+	const char *dash = memchr(v.p, '-', v.n);
+	struct http_range r;
+
+	if (dash == NULL)
+		return -EINVAL;
+	size_t n = (size_t)(dash - v.p);
+	if (http_decimal(view_of(v.p, n), &r.first) < 0 ||
+	    http_decimal(view_skip(v, n + 1), &r.last) < 0 || r.last < r.first)
+		return -EINVAL;
+	*out = r;
+	return 0;
+}
+
+int http_content_range_parse(struct view v, struct http_content_range *out)
+{
+	struct http_content_range c = { .unsatisfied = false };
+
+	if (!take_unit(&v, VIEW("bytes ")))
+		return -EINVAL;
+	const char *slash = memchr(v.p, '/', v.n);
+	if (slash == NULL)
+		return -EINVAL;
+	struct view range = view_of(v.p, (size_t)(slash - v.p));
+	if (http_decimal(view_skip(v, range.n + 1), &c.length) < 0)
+		return -EINVAL;
+	c.unsatisfied = view_eq(range, VIEW("*"));
+	if (!c.unsatisfied && (range_parse(range, &c.range) < 0 || c.range.last >= c.length))
+		return -EINVAL;
+	*out = c;
+	return 0;
+}
+
 /* --- writing: what doesn't fit is counted all the same */
 
 struct text {

@@ -48,6 +48,8 @@ struct http_content_range {
 	uint64_t length;
 	bool unsatisfied;
 };
+/* -EINVAL: broken, contradicting itself, of another unit, or of an unknown length: it can't be used as a part. */
+int http_content_range_parse(struct view v, struct http_content_range *out) NODISCARD;
 enum { HTTP_CONTENT_RANGE_MAX = 68 };
 /* Returns the length of what it wrote. */
 size_t http_content_range_format(const struct http_content_range *c, char out[HTTP_CONTENT_RANGE_MAX]);

@@ -31,10 +31,17 @@ DATES = [b"Sun", b"Mon", b"Sunday", b"Monday", b"sat", b", ", b" ", b"06", b" 6"
 RANGES = [b"bytes=", b"bytes=", b"Bytes=", b"bytes", b"items=", b"0-", b"-5", b"-0", b"0-0", b"5-9", b"9-5", b"90-99", b"100-200",
           b"85-", b"1000-", b"-", b"7", b",", b",", b", ", b" ", b"99999999999999999999-", b"0-99999999999999999999",
           b"-99999999999999999999", b"250-260", b"300-301", b"440-", b"a"]
+CONTENT_RANGES = [b"bytes ", b"bytes ", b"BYTES ", b"bytes", b"items ", b"0", b"5", b"9", b"10", b"-", b"-", b"/", b"/", b"*", b"0-9/10",
+                  b"18446744073709551615", b"18446744073709551616", b" "]
 TAGS = [b"\"a\"", b"W/\"a\"", b"\"b\"", b"w/\"a\"", b"\"\"", b"\"a,b\"", b"\"a\\\"", b"*", b",", b", ", b" ", b"a", b"\"", b"\"\xfc\"",
         b"\"a b\""]
 CODINGS = [b"gzip", b"br", b"zstd", b"x-gzip", b"GZIP", b"identity", b"*", b"deflate", b";q=0", b";q=1", b";q=0.5", b" ; Q=0.001",
            b";q=1.001", b";q=0.0000", b";q=1.", b";q=.5", b";q=", b";x=1", b",", b", ", b",", b" ", b"\""]
+NO_VARY = [b"key-order", b"params", b"params=(\"a\")", b"params=(\"a\" \"b\")", b"except=(\"a\")", b"except=(\"%61b\" \"a+b\")",
+           b"params=(\"%c3%a9\" \"a\\\"b\")", b"key-order=?0", b"params=?0", b"params=1", b"except=()", b"x=1", b"params=(a)",
+           b"params=(\"%ff\")", b"params;x", b"key-order=?1;y", b"params=()"]
+QUERY = [b"a", b"b", b"ab", b"a+b", b"a%20b", b"%61", b"%c3%a9", b"\xc3\xa9", b"=", b"=", b"&", b"&", b"&", b"&&", b"1", b"2", b"%", b"%4",
+         b"%ff", b"%ef%bf%bd", b"+", b"%2B", b"%26", b"a\"b", b"a%22b", b"c"]
 
 
 class Cases:
@@ -99,6 +106,29 @@ class Cases:
             return self.random.choice([b"%d-%d" % (first, first + size)] * 4 + [b"%d-" % first, b"-%d" % size])
         return self.spoil(b"bytes=" + b",".join(spec() for _ in range(self.random.choice([1, 2, 2, 3, 4, 6, 16, 17]))))
 
+    def query(self):
+        return b"".join(self.random.choice(QUERY) for _ in range(self.random.randint(0, 8)))
+
+    def query_like(self, query):
+        """Another, which may well be equal."""
+        if self.random.random() < 0.2:
+            return self.query()
+        pieces = query.split(b"&")
+        for _ in range(self.random.randint(0, 3)):
+            i = self.random.randrange(len(pieces))
+            change = self.random.randrange(5)
+            if change == 0:
+                pieces.insert(i, b"")
+            elif change == 1:
+                pieces[i] = pieces[i].replace(b"a", b"%61").replace(b"+", b"%20")
+            elif change == 2:
+                pieces.append(pieces.pop(i))
+            elif change == 3:
+                pieces.insert(i, self.random.choice([b"a=9", b"b", b"c=3", b"%C3%A9=1"]))
+            elif b"=" not in pieces[i] and pieces[i]:
+                pieces[i] += b"="
+        return b"&".join(pieces)
+
     # --- one of each kind: its arguments, and what should come out
 
     def make_list(self):
@@ -130,6 +160,15 @@ class Cases:
         lines = [self.range()] * self.random.choice([1] * 20 + [2])
         return [b"%d" % length, *lines], reading.range_(lines, length)
 
+    def make_content_range(self):
+        value = self.join(CONTENT_RANGES, 7)
+        if self.random.random() < 0.5:
+            first, last, length = (self.random.randint(0, 20) for _ in range(3))
+            value = self.spoil(self.random.choice([b"bytes %d-%d/%d" % (first, last, length),
+                                                   b"Bytes %d-%d/%d" % (first, first + last, first + last + length),
+                                                   b"bytes %d-%d/*" % (first, last), b"bytes */%d" % length]))
+        return [value], reading.content_range(value)
+
     def make_etag(self):
         tag = self.spoil(self.random.choice(TAGS))
         lines = self.lines(lambda: self.join(TAGS, 5))
@@ -138,6 +177,16 @@ class Cases:
     def make_encoding(self):
         lines = self.lines(lambda: self.join(CODINGS, 8))
         return lines, reading.encoding(lines)
+
+    def make_no_vary_search(self):
+        lines = [self.spoil(b", ".join(self.random.choice(NO_VARY) for _ in range(self.random.randint(0, 3))))]
+        a = self.query()
+        b = self.query_like(a)
+        says, equal, clean = reading.no_vary_search(a, b, lines)
+        # Of what isn't UTF-8 the program may see less to be equal, but no more.
+        if not clean:
+            return [a, b, *lines], ("1", "0", "-") if equal else ("0", "-")
+        return [a, b, *lines], f"{equal:d}" if says else None
 
 
 KINDS = [name[len("make_"):] for name in dir(Cases) if name.startswith("make_")]

@@ -10,6 +10,7 @@
 #include "edge/http/accept.h"
 #include "edge/http/chars.h"
 #include "edge/http/field.h"
+#include "edge/http/no_vary_search.h"
 #include "edge/http/range.h"
 #include "edge/http/sf.h"
 
@@ -240,6 +241,17 @@ static void range(void)
 	}
 }
 
+static void content_range(void)
+{
+	struct http_content_range c;
+	char out[HTTP_CONTENT_RANGE_MAX];
+
+	if (http_content_range_parse(arguments[1], &c) < 0)
+		putchar('-');
+	else
+		printf("%.*s", (int)http_content_range_format(&c, out), out);
+}
+
 /* A tag, then lines of a list: named weakly, strongly. */
 static void etag(void)
 {
@@ -263,15 +275,38 @@ static void encoding(void)
 		printf("%.*s", (int)http_accept_encoding_format(codings, out), out);
 }
 
+/* Two queries, then the field: equal by it? "-": it says nothing. */
+static void no_vary_search(void)
+{
+	struct http_no_vary_search s;
+
+	if (!fields_read("No-Vary-Search", 3) || http_no_vary_search(&fields, &s) < 0) {
+		putchar('-');
+		return;
+	}
+	char *a = malloc(3 * arguments[1].n + 1), *b = malloc(3 * arguments[2].n + 1);
+	size_t n = http_no_vary_normalise(&s, arguments[1], a);
+	size_t m = http_no_vary_normalise(&s, arguments[2], b);
+	printf("%d", view_eq(view_of(a, n), view_of(b, m)));
+	free(a);
+	free(b);
+}
+
 static const struct {
 	struct view kind;
 	void (*read)(void);
 } readings[] = {
-	{ VIEW("list"), list },		{ VIEW("dictionary"), dictionary },
-	{ VIEW("item"), item },		{ VIEW("cache_control"), cache_control },
-	{ VIEW("targeted"), targeted }, { VIEW("date"), date },
-	{ VIEW("range"), range },	{ VIEW("etag"), etag },
+	{ VIEW("list"), list },
+	{ VIEW("dictionary"), dictionary },
+	{ VIEW("item"), item },
+	{ VIEW("cache_control"), cache_control },
+	{ VIEW("targeted"), targeted },
+	{ VIEW("date"), date },
+	{ VIEW("range"), range },
+	{ VIEW("content_range"), content_range },
+	{ VIEW("etag"), etag },
 	{ VIEW("encoding"), encoding },
+	{ VIEW("no_vary_search"), no_vary_search },
 };
 
 int main(void)

@@ -344,6 +344,18 @@ def range_(lines, length):
     return "".join(f"{min(wanted[i][0] for i in g)}-{max(wanted[i][1] for i in g)}," for g in groups)
 
 
+def content_range(value):
+    m = re.fullmatch(rb"bytes (?:([0-9]+)-([0-9]+)|\*)/([0-9]+)", value, re.I)
+    if not m:
+        return None
+    first, last, length = (int(x) if x else None for x in m.groups())
+    if any(x is not None and x > WORD for x in (first, last, length)):
+        return None
+    if first is not None and (last < first or last >= length):
+        return None
+    return f"bytes {'*' if first is None else f'{first}-{last}'}/{length}"
+
+
 # --- entity tags (RFC 9110 section 8.8.3)
 
 ETAG = rb'(W/)?("[^\x00-\x20"\x7f]*")'
@@ -387,3 +399,55 @@ def encoding(lines):
     if True not in weights.get("identity", weights.get("*", {True})):
         out.append("identity;q=0")
     return ", ".join(out) or "identity"
+
+
+# --- No-Vary-Search (the draft's sections 4 and 5)
+
+
+def form_decode(data):
+    return urllib.parse.unquote_to_bytes(data.replace(b"+", b" "))
+
+
+def variance(lines):
+    """(no-vary params, vary params, vary on key order), with None for the wildcard."""
+    default = ([], None, True)
+    found = members(lines, True)
+    if found is None:
+        return default
+    value = {k: v if v[0] == "(" else v.partition(";")[0] for k, v in found}
+
+    def strings(inner):
+        inner = inner[1:inner.rindex(")")].split()
+        if any(i[0] != "s" for i in inner):
+            return None
+        return [form_decode(bytes.fromhex(i.partition(";")[0][1:])).decode("utf-8", "replace") for i in inner]
+
+    key_order, params = value.get("key-order", "?0"), value.get("params", "?0")
+    if key_order not in ("?0", "?1") or (params[0] != "(" and params not in ("?0", "?1")):
+        return default
+    no_vary, vary = (None, []) if params == "?1" else (strings(params) if params[0] == "(" else [], None)
+    if params[0] == "(" and no_vary is None:
+        return default
+    if "except" in value:
+        if params != "?1" or value["except"][0] != "(":
+            return default
+        vary = strings(value["except"])
+        if vary is None:
+            return default
+    return no_vary, vary, key_order == "?0"
+
+
+def no_vary_search(a, b, lines):
+    """(says anything, equal, all of it is UTF-8)"""
+    no_vary, vary, ordered = variance(lines)
+    if no_vary == [] and ordered:
+        return False, a == b, True
+    clean = all("\ufffd" not in n for n in (no_vary or []) + (vary or []))
+    sides = []
+    for query in (a, b):
+        pairs = [piece.partition(b"=")[::2] for piece in query.split(b"&") if piece]
+        pairs = [tuple(form_decode(x).decode("utf-8", "replace") for x in pair) for pair in pairs]
+        clean &= all("\ufffd" not in x for pair in pairs for x in pair)
+        pairs = [p for p in pairs if (p[0] not in no_vary if no_vary is not None else p[0] in vary)]
+        sides.append(pairs if ordered else sorted(pairs, key=lambda p: p[0]))
+    return True, sides[0] == sides[1], clean

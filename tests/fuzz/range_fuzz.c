@@ -1,6 +1,6 @@
 /*
- * Ranges: two bytes of length, then a Range. Every byte that was asked for is sent,
- * once, and what is said to be sent has that length.
+ * Ranges: two bytes of length, then a Range (and the same bytes as a Content-Range). Every byte that
+ * was asked for is sent, once, and what is said to be sent has that length.
  */
 #include <stdlib.h>
 
@@ -53,6 +53,19 @@ static void parts_check(const struct http_ranges *r, const struct http_parts *p)
 	body_check(p);
 }
 
+static void content_range(struct view v)
+{
+	struct http_content_range c, again;
+	char out[HTTP_CONTENT_RANGE_MAX];
+
+	if (http_content_range_parse(v, &c) != 0)
+		return;
+	size_t n = http_content_range_format(&c, out);
+	CHECK(n <= sizeof(out) && http_content_range_parse(view_of(out, n), &again) == 0);
+	CHECK(c.unsatisfied == again.unsatisfied && c.length == again.length);
+	CHECK(c.unsatisfied || (c.range.first == again.range.first && c.range.last == again.range.last));
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct http_field at[4];
@@ -65,6 +78,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	uint64_t length = data[0] * 256u + data[1];
 	char *line = malloc(size + 7), *end = mempcpy(mempcpy(line, "Range:", 6), data + 2, size - 2);
 	memcpy(end, "\r\n", 2);
+	content_range(view_of(line + 6, size - 2));
 	if (http_fields_parse(&f, line, size + 6) == 0 && http_ranges_parse(&f, &ranges) == 0) {
 		CHECK(ranges.count > 0 && ranges.count <= HTTP_RANGES_MAX);
 		if (http_ranges_resolve(&ranges, length, &parts) == RANGE_PARTIAL)

@@ -158,12 +158,51 @@ static void test_content_range(void **state)
 		{ { .range = { UINT64_MAX - 2, UINT64_MAX - 1 }, .length = UINT64_MAX },
 		  "bytes 18446744073709551613-18446744073709551614/18446744073709551615" },
 	};
+	static const char *const bad[] = {
+		"",
+		"bytes",
+		"bytes ",
+		"bytes 0-1",
+		"bytes */*",
+		"bytes 42-1233/*",
+		"bytes 1-0/2",
+		"bytes 0-2/2",
+		"bytes 0-0/0",
+		"bytes=0-1/2",
+		"bytes  0-1/2",
+		"bytes 0 -1/2",
+		"bytes 0-1 /2",
+		"bytes 0-1/ 2",
+		"items 0-1/2",
+		"bytes -1/2",
+		"bytes 0-/2",
+		"bytes 0-1/2/3",
+		"bytes 0-1/",
+		"bytes *",
+		"0-1/2",
+		"bytes 0-1/99999999999999999999",
+		"bytes 0-99999999999999999999/99999999999999999999",
+	};
+	struct http_content_range c;
 	char out[HTTP_CONTENT_RANGE_MAX];
 
 	(void)state;
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		assert_true(view_eq(view_of(out, http_content_range_format(&rows[i].range, out)),
 				    view_str(rows[i].want)));
+		assert_int_equal(http_content_range_parse(view_str(rows[i].want), &c), 0);
+		assert_true(c.unsatisfied == rows[i].range.unsatisfied &&
+			    c.length == rows[i].range.length);
+		assert_true(c.unsatisfied || (c.range.first == rows[i].range.range.first &&
+					      c.range.last == rows[i].range.range.last));
+	}
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		c.length = 7;
+		if (http_content_range_parse(view_str(bad[i]), &c) != -EINVAL || c.length != 7)
+			fail_msg("%s", bad[i]);
+	}
+	assert_int_equal(http_content_range_parse(VIEW("Bytes 1-2/4"), &c), 0);
+	assert_true(c.range.first == 1 && c.range.last == 2 && c.length == 4 && !c.unsatisfied);
 }
 
 /* §15.3.7.2 */

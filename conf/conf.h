@@ -70,6 +70,7 @@ struct conf_site_tls {
 struct conf_hsts {
 	int64_t max_age_ms; /* -1: no field */
 	bool subdomains, preload;
+	struct view value; /* the field's; empty: none */
 };
 
 struct conf_store {

@@ -62,9 +62,22 @@ static void identify_tls(struct conf_origin *origin)
 	origin->tls_identity = hash_sha256_64(parts, ARRAY_LEN(parts));
 }
 
-/* What else follows from what was read. */
-static void derive(struct conf *c)
+/* RFC 6797 §6.1. */
+static void write_hsts(struct conf_reader *r, struct conf_hsts *hsts)
 {
+	if (hsts->max_age_ms < 0)
+		return;
+	hsts->value = arena_printf(
+		&r->conf->arena, "max-age=%lld%s%s", (long long)(hsts->max_age_ms / 1000),
+		hsts->subdomains ? "; includeSubDomains" : "", hsts->preload ? "; preload" : "");
+	r->exhausted |= hsts->value.p == NULL;
+}
+
+/* What else follows from what was read. */
+static void derive(struct conf_reader *r)
+{
+	struct conf *c = r->conf;
+
 	name_parts(c);
 	for (size_t i = 0; i < c->listener_count; i++) {
 		struct conf_listener *listener = &c->listeners[i];
@@ -76,6 +89,8 @@ static void derive(struct conf *c)
 	}
 	for (size_t i = 0; i < c->origin_count; i++)
 		identify_tls(&c->origins[i]);
+	for (size_t i = 0; i < c->site_count; i++)
+		write_hsts(r, &c->sites[i].hsts);
 }
 
 int conf_build_tree(const cJSON *tree, const cJSON *slots, struct conf_files *files,
@@ -90,7 +105,7 @@ int conf_build_tree(const cJSON *tree, const cJSON *slots, struct conf_files *fi
 	if (r.conf == NULL)
 		return -ENOMEM;
 	conf_apply_element(&r, &conf_scope_root, tree, r.conf);
-	derive(r.conf);
+	derive(&r);
 	conf_check(&r);
 	conf_names_build(&r);
 	conf_slots_read(&r, slots);

@@ -14,9 +14,10 @@
 #include "edge/client.h"
 #include "edge/forward.h"
 #include "edge/http/field.h"
+#include "edge/https.h"
 #include "edge/shape.h"
-#include "edge/tls_server.h"
 #include "edge/text.h"
+#include "edge/tls_server.h"
 #include "edge/transfer.h"
 
 enum { KEPT_REQUESTS = 256 };
@@ -412,12 +413,16 @@ static enum step_result step_route(struct machine *m)
 	e = target_of(r->conf, r->x->scheme, rq->authority, rq->path, &r->arena, &r->target);
 	if (e != 0)
 		return bad_target(r, e);
-	if (r->x->identity != NULL && !tls_identity_serves(r->x->identity, r->target.site, r->target.host))
-		return request_error(r, 421, NULL, "this connection's certificate does not serve this host");
+	if (r->x->identity != NULL &&
+	    !tls_identity_serves(r->x->identity, r->target.site, r->target.host))
+		return request_error(r, 421, NULL,
+				     "this connection's certificate does not serve this host");
 	apply_rules(r);
 	target_key(&r->target, &r->cache, r->key.primary);
 	if (rq->method == METHOD_PURGE)
 		return request_goto(r, REQUEST_PURGE);
+	if (https_wanted(r))
+		return https_redirect(r);
 	if (forward_loops(r))
 		return request_error(r, 502, "proxy_loop_detected", "this request has been here before");
 	if (r->ruling.respond != NULL)
@@ -428,6 +433,16 @@ static enum step_result step_route(struct machine *m)
 }
 
 /* --- answers of our own --------------------------------------------------------------------------------- */
+
+int request_send_head(struct request *r)
+{
+	if (https_strict(r)) {
+		r->answer.own = https_own(r, r->answer.own);
+		if (r->answer.own.p == NULL)
+			return -ENOMEM;
+	}
+	return r->x->ops->send_head(r->x, &r->answer);
+}
 
 enum step_result request_answer(struct request *r, uint16_t status, struct view own, struct view body)
 {
@@ -442,7 +457,7 @@ enum step_result request_answer(struct request *r, uint16_t status, struct view 
 	r->body = r->answer.no_body ? (struct view){ 0 } : body;
 	r->offset = 0;
 	machine_no_deadline(&r->m); /* of what was waited for before */
-	if (r->x->ops->send_head(r->x, &r->answer) != 0)
+	if (request_send_head(r) != 0)
 		return request_broken(r);
 	return request_goto(r, REQUEST_SEND);
 }

@@ -165,6 +165,8 @@ enum step_result request_error(struct request *r, uint16_t status, const char *p
 			       const char *text);
 /* Our own short answer (own fields may be empty). */
 enum step_result request_answer(struct request *r, uint16_t status, struct view own, struct view body);
+/* Sends r->answer's head, with what the site adds to every answer. 0; else the client is gone, or no memory. */
+int request_send_head(struct request *r) NODISCARD;
 /* The client is gone or the answer can't go on. */
 enum step_result request_broken(struct request *r);
 /* Wait until the client takes more; request_client_stuck then says whether to go on waiting. */

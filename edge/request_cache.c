@@ -403,7 +403,7 @@ enum step_result request_serve_object(struct request *r, enum stats_result resul
 	r->until = r->object->record.body_bytes;
 	r->parts = NULL;
 	request_apply_range(r);
-	if (r->x->ops->send_head(r->x, &r->answer) != 0)
+	if (request_send_head(r) != 0)
 		return request_broken(r);
 	r->body = (struct view){ 0 };
 	if (r->parts != NULL && !r->answer.no_body)

@@ -232,7 +232,7 @@ enum step_result request_relay_answer(struct request *r)
 		.length = answer_length(rs),
 		.no_body = rs->framing == FRAMING_NONE,
 	};
-	if (r->answer.fields.p == NULL || r->x->ops->send_head(r->x, &r->answer) != 0)
+	if (r->answer.fields.p == NULL || request_send_head(r) != 0)
 		return request_broken(r);
 	return request_goto(r, REQUEST_RELAY);
 }
@@ -329,7 +329,7 @@ enum step_result request_follow(struct request *r, uint64_t from, uint64_t until
 {
 	if (r->background)
 		return request_goto(r, REQUEST_END);
-	if (r->x->ops->send_head(r->x, &r->answer) != 0)
+	if (request_send_head(r) != 0)
 		return request_broken(r);
 	r->offset = from;
 	r->until = until;

@@ -6,6 +6,7 @@
 
 #include "edge/answer.h"
 #include "edge/http/field.h"
+#include "edge/https.h"
 #include "edge/text.h"
 
 /* --- rules that ask for the answer -------------------------------------------------------------- */
@@ -40,12 +41,32 @@ struct shaping {
 	size_t edit_count;
 	char control[VERDICT_CLIENT_CONTROL_MAX];
 	size_t control_bytes; /* 0: the origin's fields stay */
+	bool strict;	      /* the site has a Strict-Transport-Security of its own */
 };
+
+/* Most answers have none: a look at the lines' beginnings is cheaper than to write them anew. */
+static bool says_strict(struct view fields)
+{
+	const struct view name = VIEW("Strict-Transport-Security:");
+
+	while (fields.n > name.n) {
+		const char *end = memchr(fields.p, '\n', fields.n);
+
+		if (view_eq_nocase(view_of(fields.p, name.n), name))
+			return true;
+		if (end == NULL)
+			return false;
+		fields = view_skip(fields, (size_t)(end - fields.p) + 1);
+	}
+	return false;
+}
 
 static bool stays(const struct shaping *s, const struct http_field *f)
 {
 	if (s->control_bytes > 0 && (f->id == FIELD_CACHE_CONTROL || f->id == FIELD_EXPIRES ||
 				     f->id == FIELD_AGE || f->id == FIELD_PRAGMA))
+		return false;
+	if (s->strict && view_eq_nocase(f->name, VIEW("Strict-Transport-Security")))
 		return false;
 	return !conf_edits_hide(s->edits, s->edit_count, f->name);
 }
@@ -81,10 +102,10 @@ struct view shape_fields(struct request *r, uint16_t status, struct view fields,
 	struct http_response rs = { .status = status,
 				    .minor = 1,
 				    .fields = { .at = at, .capacity = ARRAY_LEN(at) } };
-	struct shaping s = { .control_bytes = 0 };
+	struct shaping s = { .strict = https_strict(r) && says_strict(fields) };
 
 	*out_age = true;
-	if (r->cache.client_ttl_ms < 0 && !r->target.site->rules_on_answer)
+	if (r->cache.client_ttl_ms < 0 && !r->target.site->rules_on_answer && !s.strict)
 		return fields;
 	if (http_fields_parse(&rs.fields, fields.p, fields.n) != 0)
 		return fields;
@@ -93,7 +114,7 @@ struct view shape_fields(struct request *r, uint16_t status, struct view fields,
 	if (r->cache.client_ttl_ms >= 0)
 		s.control_bytes = verdict_client_control(&rs, &r->cache, s.control);
 	*out_age = s.control_bytes == 0 && !conf_edits_hide(s.edits, s.edit_count, VIEW("Age"));
-	if (s.edit_count == 0 && s.control_bytes == 0)
+	if (s.edit_count == 0 && s.control_bytes == 0 && !s.strict)
 		return fields;
 	return shaped(r, &s, &rs.fields, fields.n);
 }

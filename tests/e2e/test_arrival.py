@@ -1,0 +1,147 @@
+"""What comes before the first request: PROXY headers, and telling HTTP/2 from HTTP/1 on one port."""
+import socket
+import ssl
+import struct
+
+import pytest
+
+from brimtest import FRESH, Connection
+from brimtest.tls import client_context
+from brimtest.wait import wait_until
+
+SIGNATURE = b"\r\n\r\n\0\r\nQUIT\n"
+GET = b"GET /a HTTP/1.1\r\nHost: a.test\r\n\r\n"
+V1 = b"PROXY TCP4 198.51.100.7 192.0.2.2 1234 80\r\n"
+V2 = SIGNATURE + b"\x21\x11" + struct.pack("!H4s4sHH", 15, socket.inet_aton("198.51.100.7"), socket.inet_aton("192.0.2.2"),
+                                           1234, 80) + b"\x04\0\0"  # and a note (TLV) that nobody reads
+LOCAL = SIGNATURE + b"\x20\0\0\0"
+
+
+def behind_a_proxy(make_node, origin, peers=("127.0.0.1",), **kw):
+    node = make_node(origin, start=False, **kw)
+    for listener in node.conf["listeners"]:
+        listener["proxy_protocol"] = {"from": list(peers)}
+    node.start()
+    return node
+
+
+@pytest.mark.parametrize("header, client", [(V1, "198.51.100.7"), (V2, "198.51.100.7"), (LOCAL, "127.0.0.1"),
+                                            (b"PROXY UNKNOWN\r\n", "127.0.0.1")], ids=["v1", "v2", "local", "unknown"])
+def test_the_client_is_who_the_header_says(origin, make_node, header, client):
+    origin.page("/a", b"hello", FRESH)
+    node = behind_a_proxy(make_node, origin)
+    with node.connect() as c:
+        c.send(header + GET)
+        assert c.response().body == b"hello"
+        c.send(GET)
+        assert c.response().body == b"hello", "the header comes once"
+    assert node.access_log(2)[-1]["client"] == client
+    assert origin.last("/a").get("X-Forwarded-For") == client
+
+
+def test_a_header_in_pieces(origin, make_node):
+    origin.page("/a", b"hello", FRESH)
+    node = behind_a_proxy(make_node, origin)
+    for header in (V1, V2):
+        with node.connect() as c:
+            for byte in header + GET:
+                c.send(bytes([byte]))
+            assert c.response().body == b"hello"
+
+
+def test_before_a_handshake(origin, make_node, certs):
+    """One segment may hold the header and the ClientHello: OpenSSL gets its part of it."""
+    origin.page("/a", b"hello", FRESH)
+    node = behind_a_proxy(make_node, origin, tls=certs.issue(["a.test", "*.a.test"]))
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    tls = client_context(certs.root).wrap_bio(incoming, outgoing, server_hostname="a.test")
+    with socket.create_connection(("127.0.0.1", node.tls_port), 30) as s:
+        pending = V2
+
+        def drive(call):
+            nonlocal pending
+            while True:
+                try:
+                    result = call()
+                    s.sendall(pending + outgoing.read())
+                    pending = b""
+                    return result
+                except ssl.SSLWantReadError:
+                    s.sendall(pending + outgoing.read())
+                    pending = b""
+                    data = s.recv(65536)
+                    assert data
+                    incoming.write(data)
+        drive(tls.do_handshake)
+        drive(lambda: tls.write(GET))
+        assert b"200 OK" in drive(lambda: tls.read(65536))
+    assert node.access_log(1)[-1]["client"] == "198.51.100.7"
+
+
+@pytest.mark.parametrize("sent", [GET, b"PROXY TCP4 1.2.3.4\r\n" + GET, SIGNATURE + b"\x31\x11\0\0", b"\x16\x03\x01\0\0"],
+                         ids=["none", "v1", "v2", "tls"])
+def test_who_must_send_one_and_does_not_is_cut_off(origin, make_node, sent):
+    node = behind_a_proxy(make_node, origin)
+    with node.connect() as c:
+        c.send(sent)
+        assert c.closed()
+    assert origin.requests == []
+    wait_until(lambda: sum(w["bad_proxy_headers"] for w in node.stats()["workers"]) == 1, "the count")
+
+
+def test_others_may_not_send_one(origin, make_node):
+    origin.page("/a", b"hello", FRESH)
+    node = behind_a_proxy(make_node, origin, peers=["192.0.2.0/24"])
+    with node.connect() as c:
+        c.send(GET)
+        assert c.response().body == b"hello"
+    with node.connect() as c:
+        c.send(V1 + GET)
+        assert c.response().status == 400
+
+
+def test_one_that_does_not_come(origin, make_node):
+    node = behind_a_proxy(make_node, origin, conf={"limits": {"header_timeout": "1s"}})
+    with node.connect() as c:
+        c.send(V1[:10])
+        assert c.closed()
+
+
+def test_purge_asks_for_both_addresses(origin, make_node):
+    """The proxy's and the client's."""
+    origin.page("/a", b"hello", FRESH)
+    node = behind_a_proxy(make_node, origin, site={"purge_from": ["127.0.0.1"]})
+    for header, status in ((V1, 403), (LOCAL, 200)):
+        with node.connect() as c:
+            c.send(header + b"PURGE /a HTTP/1.1\r\nHost: a.test\r\n\r\n")
+            assert c.response().status == status
+
+
+def test_http_1_beside_http_2(origin, make_node):
+    """On one plain port; a request may begin as the preface does."""
+    origin.page("/a", b"hello", FRESH)
+    node = make_node(origin, start=False)
+    node.conf["listeners"][0]["protocols"] = ["h2", "http/1.1"]
+    node.start()
+    for pieces in ([GET], [GET[:1], GET[1:]], [GET + GET]):
+        with node.connect() as c:
+            for piece in pieces:
+                c.send(piece)
+            assert c.response().body == b"hello"
+    with node.connect() as c:
+        c.send(b"PR")
+        c.send(b"OPFIND /a HTTP/1.1\r\nHost: a.test\r\n\r\n")
+        assert c.response().status == 200
+    with node.connect() as c:
+        c.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0")
+        assert c.receive(9)[3] == 4, "SETTINGS"
+
+
+def test_connections_that_say_nothing_end(origin, make_node):
+    """At the drain, and when the node is told to stop."""
+    node = behind_a_proxy(make_node, origin)
+    silent = [Connection(node.address) for _ in range(3)]
+    node.stop()
+    for c in silent:
+        assert c.closed()
+        c.close()

@@ -20,6 +20,7 @@ enum {
 	META_SIE_GIVEN = 1 << 6, /* by the origin */
 	META_IMMUTABLE = 1 << 7, /* RFC 8246: a reload doesn't validate it while fresh */
 	META_ANY_HOST = 1 << 8, /* the key leaves the host out; host_hash is that of the empty one */
+	META_FOR_CACHES = 1 << 9, /* the stored head has fields that only caches downstream see */
 };
 struct cache_meta {
 	uint16_t status;

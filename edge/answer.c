@@ -42,10 +42,37 @@ static bool kept(const struct http_field *f, const struct conf_cache *cache, uns
 	case FIELD_XKEY:
 		return (flags & ANSWER_KEEP_TAGS) || !names_tag(cache, f->name);
 	case FIELD_SURROGATE_CONTROL:
-		return flags & ANSWER_KEEP_TAGS;
+		return flags & (ANSWER_KEEP_TAGS | ANSWER_KEEP_CONTROL);
 	default:
 		return true;
 	}
+}
+
+unsigned answer_keep_stored(const struct conf *conf, const struct conf_cache *cache)
+{
+	unsigned flags = cache->set_cookie == CONF_SET_COOKIE_STORE ? ANSWER_KEEP_SET_COOKIE : 0;
+
+	if (conf->downstream.count > 0)
+		flags |= ANSWER_KEEP_TAGS;
+	for (size_t i = 0; i < cache->targeted.count; i++)
+		if (view_eq_nocase(cache->targeted.at[i], VIEW("Surrogate-Control")))
+			flags |= ANSWER_KEEP_CONTROL;
+	return flags;
+}
+
+bool answer_for_caches(const struct http_field *f, const struct conf_cache *cache)
+{
+	return f->id == FIELD_SURROGATE_CONTROL || names_tag(cache, f->name);
+}
+
+bool answer_hides(const struct http_fields *f, const struct conf_cache *cache, unsigned flags)
+{
+	if (!(flags & (ANSWER_KEEP_TAGS | ANSWER_KEEP_CONTROL)))
+		return false;
+	for (uint16_t i = 0; i < f->count; i++)
+		if (kept(&f->at[i], cache, flags) && answer_for_caches(&f->at[i], cache))
+			return true;
+	return false;
 }
 
 static size_t bytes_of(const struct http_fields *f)
@@ -87,10 +114,9 @@ struct view answer_fields(const struct http_response *rs, const struct conf_cach
 
 /* RFC 9111 §3.2: what describes the stored bytes is never updated; nor the entity tag, which was compared to come here. */
 static bool updates(const struct http_field *f, const struct conf_cache *cache,
-		    const struct verdict_withheld *withheld)
+		    const struct verdict_withheld *withheld, unsigned flags)
 {
 	const uint64_t never = bit(FIELD_CONTENT_ENCODING) | bit(FIELD_CONTENT_RANGE) | bit(FIELD_ETAG);
-	unsigned flags = cache->set_cookie == CONF_SET_COOKIE_STORE ? ANSWER_KEEP_SET_COOKIE : 0;
 
 	return kept(f, cache, flags) && !(never & bit(f->id)) &&
 	       !view_eq_nocase(f->name, VIEW("Content-MD5")) &&
@@ -98,7 +124,8 @@ static bool updates(const struct http_field *f, const struct conf_cache *cache,
 }
 
 static bool replaced(const struct http_field *old, const struct http_fields *fresh,
-		     const struct conf_cache *cache, const struct verdict_withheld *withheld)
+		     const struct conf_cache *cache, const struct verdict_withheld *withheld,
+		     unsigned flags)
 {
 	uint16_t at = 0;
 	const struct http_field *f;
@@ -106,13 +133,14 @@ static bool replaced(const struct http_field *old, const struct http_fields *fre
 	if (old->id != FIELD_OTHER && !http_fields_has(fresh, old->id))
 		return false;
 	while ((f = http_fields_find(fresh, old->name, &at)) != NULL)
-		if (updates(f, cache, withheld))
+		if (updates(f, cache, withheld, flags))
 			return true;
 	return false;
 }
 
 struct view answer_merge(struct view stored, const struct http_response *validated,
-			 const struct conf_cache *cache, struct wall received, struct arena *a)
+			 const struct conf_cache *cache, struct wall received, unsigned flags,
+			 struct arena *a)
 {
 	struct http_field at[ANSWER_FIELDS_MAX];
 	struct http_fields old = { .at = at, .capacity = ARRAY_LEN(at) };
@@ -124,10 +152,10 @@ struct view answer_merge(struct view stored, const struct http_response *validat
 		return (struct view){ 0 };
 	verdict_withheld_fields(validated, cache, &withheld);
 	for (uint16_t i = 0; i < old.count; i++)
-		if (!replaced(&old.at[i], fresh, cache, &withheld))
+		if (!replaced(&old.at[i], fresh, cache, &withheld, flags))
 			text_line(&t, old.at[i].name, old.at[i].value);
 	for (uint16_t i = 0; i < fresh->count; i++)
-		if (updates(&fresh->at[i], cache, &withheld))
+		if (updates(&fresh->at[i], cache, &withheld, flags))
 			text_line(&t, fresh->at[i].name, fresh->at[i].value);
 	if (!http_fields_has(&old, FIELD_DATE) && !http_fields_has(fresh, FIELD_DATE))
 		put_date(&t, received);

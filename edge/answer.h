@@ -11,8 +11,15 @@ enum {
 enum {
 	ANSWER_KEEP_SET_COOKIE = 1,
 	ANSWER_KEEP_AGE = 2,  /* as upstream sent it: relayed, not stored */
-	ANSWER_KEEP_TAGS = 4, /* for a cache downstream */
+	ANSWER_KEEP_TAGS = 4, /* tags and Surrogate-Control: for a cache downstream */
+	ANSWER_KEEP_CONTROL = 8, /* Surrogate-Control: stored where the site reads it, so that it counts after a 304, too */
 };
+/* What is kept in the store for these settings. */
+unsigned answer_keep_stored(const struct conf *conf, const struct conf_cache *cache);
+/* Does a stored head of these fields have some that only caches downstream see? */
+bool answer_hides(const struct http_fields *f, const struct conf_cache *cache, unsigned flags);
+/* Is it one of those? */
+bool answer_for_caches(const struct http_field *f, const struct conf_cache *cache);
 /* A response's fields as they are stored or relayed: without framing, hop-by-hop, what the flags don't keep, and what is withheld
  * from the store (NULL: nothing is); Date is added where it is missing. p NULL: no memory. */
 struct view answer_fields(const struct http_response *rs, const struct conf_cache *cache,
@@ -20,7 +27,8 @@ struct view answer_fields(const struct http_response *rs, const struct conf_cach
 			  unsigned flags, struct arena *a);
 /* Stored fields after a 304 (RFC 9111 §3.2): the stored ones, those that the 304 brings replaced. */
 struct view answer_merge(struct view stored, const struct http_response *validated,
-			 const struct conf_cache *cache, struct wall received, struct arena *a);
+			 const struct conf_cache *cache, struct wall received, unsigned flags,
+			 struct arena *a);
 /* Would a cache answer this request's conditions with a 304 from this stored response (RFC 9110 §13.2.2)? */
 bool answer_matches_conditions(const struct http_request *rq, const struct cache_meta *m,
 			       struct view stored);

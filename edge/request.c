@@ -125,6 +125,7 @@ int request_begin(struct worker *w, struct exchange *x, const struct http_reques
 		r->early_text = http_fault_text(fault);
 	} else {
 		r->health = is_health_check(rq, listener);
+		r->listener = listener;
 	}
 	machine_wake(&r->m);
 	return 0;
@@ -240,7 +241,8 @@ static const uint64_t not_for_others = UINT64_C(1) << FIELD_RANGE | UINT64_C(1) 
 				       UINT64_C(1) << FIELD_PRAGMA;
 
 /* The request as a GET of its own, in a's memory: the connection's is gone before the origin answers. */
-static struct http_request *copy_head(const struct http_request *from, struct arena *a)
+static struct http_request *copy_head(const struct http_request *from, struct view authority,
+				      struct arena *a)
 {
 	struct http_request *to = arena_zalloc(a, sizeof(*to));
 	struct http_field *at = arena_alloc(a, (from->fields.count + 1) * sizeof(*at));
@@ -253,7 +255,7 @@ static struct http_request *copy_head(const struct http_request *from, struct ar
 	to->target = to->scheme = (struct view){ 0 };
 	to->expect_continue = false;
 	to->framing = FRAMING_NONE;
-	to->authority = arena_copy(a, from->authority);
+	to->authority = arena_copy(a, authority);
 	to->path = arena_copy(a, from->path);
 	to->fields = (struct http_fields){ .at = at,
 					   .count = from->fields.count,
@@ -290,7 +292,7 @@ void request_begin_background(struct request *of)
 	}
 	r->background = true;
 	r->lost_id = of->lost_id;
-	r->rq = copy_head(of->rq, &r->arena);
+	r->rq = copy_head(of->rq, of->target.authority, &r->arena);
 	machine_wake(&r->m);
 }
 
@@ -329,9 +331,15 @@ static void identify(struct request *r)
 	make_request_id(r);
 }
 
+/* HTTP/1.0 needn't name a host: then it is the listener's address, which is a catch-all site's. */
+static struct view asked_host(const struct request *r)
+{
+	return r->rq->authority.n == 0 && r->listener != NULL ? r->listener->text : r->rq->authority;
+}
+
 static enum step_result bad_target(struct request *r, int error)
 {
-	if (error == -ENOENT)
+	if (error == -ENOENT && r->rq->authority.n > 0)
 		return request_error(r, 421, NULL, "no site here has this host name");
 	if (error == -ENOMEM)
 		return request_error(r, 503, NULL, "short of memory");
@@ -410,7 +418,7 @@ static enum step_result step_route(struct machine *m)
 		return request_error(r, 405, NULL, "this method is not served here");
 	if (rq->method == METHOD_OPTIONS && view_eq(rq->path, VIEW("*")))
 		return request_answer(r, 204, VIEW(ALLOW_LINE), (struct view){ 0 });
-	e = target_of(r->conf, r->x->scheme, rq->authority, rq->path, &r->arena, &r->target);
+	e = target_of(r->conf, r->x->scheme, asked_host(r), rq->path, &r->arena, &r->target);
 	if (e != 0)
 		return bad_target(r, e);
 	if (r->x->identity != NULL &&

@@ -56,7 +56,8 @@ struct request {
 
 	/* What is asked. rq is the connection's (a background request's own); NULL: its head was bad. */
 	const struct http_request *rq;
-	uint16_t early_status; /* an error decided before routing; 0: none */
+	const struct conf_listener *listener; /* until the target is known; NULL: a request for nobody */
+	uint16_t early_status;		      /* an error decided before routing; 0: none */
 	const char *early_text;
 	struct target target;
 	struct conf_cache cache;

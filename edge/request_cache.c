@@ -370,7 +370,8 @@ static void describe_answer(struct request *r, uint16_t forward_status)
 	const struct cache_object *o = r->object;
 	bool validated = forward_status != 0;
 	bool hit = !validated && !r->collapsed, age;
-	struct view fields = shape_fields(r, o->meta.status, o->head, &age);
+	struct view fields = shape_fields(r, o->meta.status, o->head,
+					  o->meta.flags & META_FOR_CACHES, &age);
 
 	r->answer = (struct answer){
 		.status = o->meta.status,

@@ -227,7 +227,7 @@ enum step_result request_relay_answer(struct request *r)
 	fields = answer_fields(rs, &r->cache, NULL, fetch_received_at(r->fetch), keep, &r->arena);
 	r->answer = (struct answer){
 		.status = rs->status,
-		.fields = shape_fields(r, rs->status, fields, &age),
+		.fields = shape_fields(r, rs->status, fields, false, &age),
 		.own = answer_own(r, -1, false, false, 0, via_version(rs)),
 		.length = answer_length(rs),
 		.no_body = rs->framing == FRAMING_NONE,
@@ -297,6 +297,8 @@ enum store_reason request_may_store(struct request *r, const struct http_request
 	s->meta.site_hash = cache_scope_site(r->target.site->name_hash).hash;
 	s->meta.host_hash = scopes_host_hash(&r->target, &r->cache);
 	s->meta.flags |= r->cache.key_host ? 0 : META_ANY_HOST;
+	if (answer_hides(&rs->fields, &r->cache, answer_keep_stored(r->conf, &r->cache)))
+		s->meta.flags |= META_FOR_CACHES;
 	s->meta.url = target_url(&r->target, &r->arena);
 	s->meta.max_variants = r->cache.max_variants;
 	return request_tags(r, rs, validated, &s->meta);
@@ -306,7 +308,8 @@ void request_answer_from_fill(struct request *r, const struct http_response *rs,
 			      const struct to_store *s, int64_t length)
 {
 	bool age;
-	struct view fields = shape_fields(r, rs->status, s->shown, &age);
+	struct view fields = shape_fields(r, rs->status, s->shown, s->meta.flags & META_FOR_CACHES,
+					  &age);
 
 	age = age && http_fields_has(&rs->fields, FIELD_AGE);
 	r->result = STATS_MISS;
@@ -342,7 +345,7 @@ enum step_result request_follow(struct request *r, uint64_t from, uint64_t until
 
 bool request_heads(struct request *r, const struct http_response *rs, struct to_store *s)
 {
-	unsigned keep = r->cache.set_cookie == CONF_SET_COOKIE_STORE ? ANSWER_KEEP_SET_COOKIE : 0;
+	unsigned keep = answer_keep_stored(r->conf, &r->cache);
 	struct verdict_withheld withheld;
 
 	verdict_withheld_fields(rs, &r->cache, &withheld);
@@ -446,7 +449,7 @@ static enum step_result validated(struct request *r)
 	struct to_store s;
 	struct cache_object *fresh;
 	struct view head = answer_merge(r->object->head, rs, &r->cache, fetch_received_at(r->fetch),
-					&r->arena);
+					answer_keep_stored(r->conf, &r->cache), &r->arena);
 	bool stored = as_updated(r, head, at, &s) == STORE_YES && s.meta.url.p != NULL &&
 		      cache_refresh(&r->claim, r->object, &s.meta, head, &fresh) == 0;
 

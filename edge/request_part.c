@@ -253,7 +253,7 @@ static bool describe(struct request *r, const struct http_response *rs, const st
 	whole.status = 200;
 	if (p->combined) {
 		head = answer_merge(r->part->head, rs, &r->cache, fetch_received_at(r->fetch),
-				    &r->arena);
+				    answer_keep_stored(r->conf, &r->cache), &r->arena);
 		if (!request_as_response(r, head, at, &whole))
 			return false;
 	}

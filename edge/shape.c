@@ -39,11 +39,13 @@ void shape_rules(struct request *r, uint16_t status, struct view fields)
 struct shaping {
 	const struct conf_edit *edits[CONF_EDITS_MAX];
 	size_t edit_count;
+	bool hides;
 	char control[VERDICT_CLIENT_CONTROL_MAX];
 	size_t control_bytes; /* 0: the origin's fields stay */
 	bool strict;	      /* the site has a Strict-Transport-Security of its own */
 };
 
+<<<<<<< HEAD
 /* Most answers have none: a look at the lines' beginnings is cheaper than to write them anew. */
 static bool says_strict(struct view fields)
 {
@@ -62,7 +64,12 @@ static bool says_strict(struct view fields)
 }
 
 static bool stays(const struct shaping *s, const struct http_field *f)
+=======
+static bool stays(const struct shaping *s, const struct http_field *f, const struct conf_cache *cache)
+>>>>>>> e6a34cc (wip)
 {
+	if (s->hides && answer_for_caches(f, cache))
+		return false;
 	if (s->control_bytes > 0 && (f->id == FIELD_CACHE_CONTROL || f->id == FIELD_EXPIRES ||
 				     f->id == FIELD_AGE || f->id == FIELD_PRAGMA))
 		return false;
@@ -86,7 +93,7 @@ static struct view shaped(struct request *r, const struct shaping *s, const stru
 	struct text t = text_new(&r->arena, room_for(s, bytes));
 
 	for (uint16_t i = 0; i < f->count; i++)
-		if (stays(s, &f->at[i]))
+		if (stays(s, &f->at[i], &r->cache))
 			text_line(&t, f->at[i].name, f->at[i].value);
 	if (s->control_bytes > 0)
 		text_line(&t, VIEW("Cache-Control"), view_of(s->control, s->control_bytes));
@@ -96,16 +103,23 @@ static struct view shaped(struct request *r, const struct shaping *s, const stru
 	return text_view(&t);
 }
 
-struct view shape_fields(struct request *r, uint16_t status, struct view fields, bool *out_age)
+struct view shape_fields(struct request *r, uint16_t status, struct view fields, bool hides, bool *out_age)
 {
 	struct http_field at[ANSWER_FIELDS_MAX];
 	struct http_response rs = { .status = status,
 				    .minor = 1,
 				    .fields = { .at = at, .capacity = ARRAY_LEN(at) } };
+<<<<<<< HEAD
 	struct shaping s = { .strict = https_strict(r) && says_strict(fields) };
 
 	*out_age = true;
 	if (r->cache.client_ttl_ms < 0 && !r->target.site->rules_on_answer && !s.strict)
+=======
+	struct shaping s = { .hides = hides && !r->from_downstream };
+
+	*out_age = true;
+	if (r->cache.client_ttl_ms < 0 && !r->target.site->rules_on_answer && !s.hides)
+>>>>>>> e6a34cc (wip)
 		return fields;
 	if (http_fields_parse(&rs.fields, fields.p, fields.n) != 0)
 		return fields;
@@ -114,7 +128,11 @@ struct view shape_fields(struct request *r, uint16_t status, struct view fields,
 	if (r->cache.client_ttl_ms >= 0)
 		s.control_bytes = verdict_client_control(&rs, &r->cache, s.control);
 	*out_age = s.control_bytes == 0 && !conf_edits_hide(s.edits, s.edit_count, VIEW("Age"));
+<<<<<<< HEAD
 	if (s.edit_count == 0 && s.control_bytes == 0 && !s.strict)
+=======
+	if (s.edit_count == 0 && s.control_bytes == 0 && !s.hides)
+>>>>>>> e6a34cc (wip)
 		return fields;
 	return shaped(r, &s, &rs.fields, fields.n);
 }
@@ -152,5 +170,6 @@ enum step_result shape_respond(struct request *r)
 	if ((own->location.n > 0 && location.p == NULL) || fields.p == NULL)
 		return request_error(r, 503, "proxy_internal_error", "short of memory");
 	shape_rules(r, own->status, fields);
-	return request_answer(r, own->status, shape_fields(r, own->status, fields, &age), own->body);
+	return request_answer(r, own->status, shape_fields(r, own->status, fields, false, &age),
+			      own->body);
 }

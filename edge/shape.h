@@ -11,7 +11,8 @@ void shape_rules_of(struct request *r, const struct http_response *rs);
 
 /* The lines of an answer with this status, as this client is to see them (memory: r's arena). *out_age: may Age be said?
  * p NULL: no memory. */
-struct view shape_fields(struct request *r, uint16_t status, struct view fields, bool *out_age);
+struct view shape_fields(struct request *r, uint16_t status, struct view fields, bool hides,
+			 bool *out_age);
 
 /* A rule's own answer: respond, or redirect. */
 enum step_result shape_respond(struct request *r);

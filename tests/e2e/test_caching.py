@@ -1,7 +1,7 @@
 """What is stored, for whom, for how long, and what it looks like when it comes back."""
 import pytest
 
-from brimtest import Gate, pattern
+from brimtest import Gate, pattern, wait_until
 from brimtest.look import until_hit
 
 FRESH = {"Cache-Control": "max-age=60"}
@@ -329,6 +329,38 @@ def test_two_nodes_in_a_row(origin, chain, clock):
     clock.advance(51)
     assert not edge.get("/a").hit
     assert origin.count("/a") == 2
+
+
+@pytest.mark.parametrize("validator", [{}, {"ETag": '"1"'}])
+def test_what_only_caches_downstream_see(origin, make_node, clock, validator):
+    """Tags and Surrogate-Control: on a miss, a hit, and after a validation alike; and never for clients."""
+    fields = {"Surrogate-Key": "k", "Surrogate-Control": "max-age=60", **validator}
+
+    @origin.route("/a")
+    def a(x):
+        if x.request.get("If-None-Match"):
+            x.reply(status=304, headers=validator)
+        else:
+            x.reply(b"hello", {"Cache-Control": "max-age=5", **fields})
+
+    site = {"cache": {"targeted": ["Surrogate-Control"]}}
+    for downstream in (["127.0.0.1"], []):
+        node = make_node(origin, site=site, conf={"downstream": downstream})
+
+        def seen():
+            r = node.get("/a")
+            assert r.body == b"hello"
+            told = {"Surrogate-Key": "k", "Surrogate-Control": "max-age=60"} if downstream else {}
+            assert {k: v for k in ("Surrogate-Key", "Surrogate-Control") if (v := r.get(k))} == told
+            return r
+
+        assert "stored" in seen().cache
+        for _ in range(2):
+            wait_until(lambda: seen().hit, "a hit")
+            clock.advance(50)
+            assert seen().hit  # by Surrogate-Control
+            clock.advance(20)
+            assert seen().cache.startswith("fwd=stale")
 
 
 def test_purge_on_the_traffic_side(origin, make_node):

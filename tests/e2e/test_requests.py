@@ -1,7 +1,7 @@
 """What clients send: framing that could be read in two ways is refused, all else is served."""
 import pytest
 
-from brimtest import pattern
+from brimtest import pattern, wait_until
 
 FRESH = {"Cache-Control": "max-age=3600"}
 GET = b"GET /a HTTP/1.1\r\nHost: a.test\r\n"
@@ -165,6 +165,25 @@ def test_an_idle_connection_closes_silently_and_a_slow_head_gets_408(origin, mak
         assert c.closed()
     with node.connect() as c:
         assert c.until_closed() == b""
+
+
+def test_http_1_0_without_host_is_a_catch_all_sites(origin, make_node):
+    origin.page("/a", b"hello", {"Cache-Control": "max-age=60, stale-while-revalidate=60"})
+    node = make_node(origin, site={"hosts": ["*"]})
+    with node.connect() as c:
+        c.send(b"GET /a HTTP/1.0\r\n\r\n")
+        assert c.response().body == b"hello"
+    assert origin.last("/a").get("Host") == origin.last("/a").get("X-Forwarded-Host") == node.address
+    # The address is its name: for a purge, too.
+    wait_until(lambda: node.get("/a", host=node.address).hit, "a hit")
+    assert node.admin("POST", "/v1/purge", {"urls": [f"{node.url}/a"]}).status == 200
+    assert not node.get("/a", host=node.address).hit
+    with node.connect() as c:
+        c.send(b"GET /a HTTP/1.1\r\n\r\n")
+        assert c.response().status == 400
+    with make_node(origin).connect() as c:
+        c.send(b"GET /a HTTP/1.0\r\n\r\n")
+        assert c.response().status == 400
 
 
 def test_half_closed_clients_are_served(origin, node):

@@ -45,7 +45,6 @@ struct shaping {
 	bool strict;	      /* the site has a Strict-Transport-Security of its own */
 };
 
-<<<<<<< HEAD
 /* Most answers have none: a look at the lines' beginnings is cheaper than to write them anew. */
 static bool says_strict(struct view fields)
 {
@@ -63,10 +62,7 @@ static bool says_strict(struct view fields)
 	return false;
 }
 
-static bool stays(const struct shaping *s, const struct http_field *f)
-=======
 static bool stays(const struct shaping *s, const struct http_field *f, const struct conf_cache *cache)
->>>>>>> e6a34cc (wip)
 {
 	if (s->hides && answer_for_caches(f, cache))
 		return false;
@@ -109,17 +105,11 @@ struct view shape_fields(struct request *r, uint16_t status, struct view fields,
 	struct http_response rs = { .status = status,
 				    .minor = 1,
 				    .fields = { .at = at, .capacity = ARRAY_LEN(at) } };
-<<<<<<< HEAD
-	struct shaping s = { .strict = https_strict(r) && says_strict(fields) };
+	struct shaping s = { .hides = hides && !r->from_downstream,
+			     .strict = https_strict(r) && says_strict(fields) };
 
 	*out_age = true;
-	if (r->cache.client_ttl_ms < 0 && !r->target.site->rules_on_answer && !s.strict)
-=======
-	struct shaping s = { .hides = hides && !r->from_downstream };
-
-	*out_age = true;
-	if (r->cache.client_ttl_ms < 0 && !r->target.site->rules_on_answer && !s.hides)
->>>>>>> e6a34cc (wip)
+	if (r->cache.client_ttl_ms < 0 && !r->target.site->rules_on_answer && !s.strict && !s.hides)
 		return fields;
 	if (http_fields_parse(&rs.fields, fields.p, fields.n) != 0)
 		return fields;
@@ -128,11 +118,7 @@ struct view shape_fields(struct request *r, uint16_t status, struct view fields,
 	if (r->cache.client_ttl_ms >= 0)
 		s.control_bytes = verdict_client_control(&rs, &r->cache, s.control);
 	*out_age = s.control_bytes == 0 && !conf_edits_hide(s.edits, s.edit_count, VIEW("Age"));
-<<<<<<< HEAD
-	if (s.edit_count == 0 && s.control_bytes == 0 && !s.strict)
-=======
-	if (s.edit_count == 0 && s.control_bytes == 0 && !s.hides)
->>>>>>> e6a34cc (wip)
+	if (s.edit_count == 0 && s.control_bytes == 0 && !s.strict && !s.hides)
 		return fields;
 	return shaped(r, &s, &rs.fields, fields.n);
 }

@@ -214,12 +214,17 @@ int format_log_decode(const void *p, size_t n, uint64_t offset, struct format_lo
 
 enum { FORMAT_JOURNAL_MAGIC = 0x4a4d5242 /* "BRMJ" */, FORMAT_JOURNAL = 2 };
 
+enum { FORMAT_JOURNAL_RUNS = 62 };
+
 struct format_journal {
 	uint64_t checksum;
 	uint32_t magic, format;
 	uint64_t store_id[2];
+	uint64_t run_count;
+	uint64_t runs[FORMAT_JOURNAL_RUNS]; /* random ids of the runs whose purges are all in here, the newest last */
+	uint64_t reserved;
 };
-static_assert(sizeof(struct format_journal) == 32, "journal");
+static_assert(sizeof(struct format_journal) == 544, "journal");
 
 struct format_purge {
 	uint64_t checksum;	  /* XXH3 of what follows */

@@ -30,7 +30,7 @@ static uint64_t purge_checksum(const struct format_purge *p)
 void journal_set_fini(struct journal_set *set)
 {
 	free(set->purges);
-	*set = (struct journal_set){ 0 };
+	*set = (struct journal_set){ .count = 0 };
 }
 
 int journal_set_add(struct journal_set *set, const struct format_purge *p)
@@ -46,6 +46,32 @@ int journal_set_add(struct journal_set *set, const struct format_purge *p)
 	}
 	set->purges[set->count++] = *p;
 	return 0;
+}
+
+void journal_runs_add(struct journal_runs *runs, uint64_t id)
+{
+	if (runs->count == FORMAT_JOURNAL_RUNS) {
+		runs->count--;
+		memmove(runs->ids, runs->ids + 1, runs->count * sizeof(runs->ids[0]));
+	}
+	runs->ids[runs->count++] = id;
+}
+
+bool journal_runs_has(const struct journal_runs *runs, uint64_t id)
+{
+	for (unsigned i = 0; i < runs->count; i++) {
+		if (runs->ids[i] == id)
+			return true;
+	}
+	return false;
+}
+
+void journal_set_renumber(struct journal_set *set)
+{
+	uint64_t next = journal_set_newest(set) + 1;
+
+	for (size_t i = 0; i < set->count; i++)
+		set->purges[i].sequence = next;
 }
 
 static int by_scope(const void *pa, const void *pb)
@@ -117,13 +143,16 @@ uint64_t journal_set_newest(const struct journal_set *set)
 
 /* --- loading ------------------------------------------------------------------------------------------ */
 
-static void head_encode(const uint64_t store_id[2], struct format_journal *out)
+static void head_encode(const uint64_t store_id[2], const struct journal_runs *runs,
+			struct format_journal *out)
 {
 	*out = (struct format_journal){
 		.magic = FORMAT_JOURNAL_MAGIC,
 		.format = FORMAT_JOURNAL,
 		.store_id = { store_id[0], store_id[1] },
+		.run_count = runs->count,
 	};
+	memcpy(out->runs, runs->ids, runs->count * sizeof(runs->ids[0]));
 	out->checksum = hash_xxh3((const char *)out + JOURNAL_CHECKED, sizeof(*out) - JOURNAL_CHECKED);
 }
 
@@ -181,14 +210,20 @@ static int load_file(int fd, struct load *l, bool *out_torn)
 	return r;
 }
 
-static int check_head(int fd, const uint64_t store_id[2])
+static int load_head(int fd, const uint64_t store_id[2], struct journal_runs *out_runs)
 {
 	struct format_journal head, expected;
+	struct journal_runs runs = { .count = 0 };
 
-	head_encode(store_id, &expected);
-	if (pread(fd, &head, sizeof(head), 0) != sizeof(head))
+	if (pread(fd, &head, sizeof(head), 0) != sizeof(head) || head.run_count > FORMAT_JOURNAL_RUNS)
 		return -EBADMSG;
-	return memcmp(&head, &expected, sizeof(head)) == 0 ? 0 : -EBADMSG;
+	runs.count = (unsigned)head.run_count;
+	memcpy(runs.ids, head.runs, runs.count * sizeof(runs.ids[0]));
+	head_encode(store_id, &runs, &expected);
+	if (memcmp(&head, &expected, sizeof(head)) != 0)
+		return -EBADMSG;
+	*out_runs = runs;
+	return 0;
 }
 
 int journal_load(int dir_fd, const uint64_t store_id[2], struct journal_set *set, bool *out_whole)
@@ -200,7 +235,7 @@ int journal_load(int dir_fd, const uint64_t store_id[2], struct journal_set *set
 
 	if (fd < 0)
 		return -errno;
-	r = check_head(fd, store_id);
+	r = load_head(fd, store_id, &set->runs);
 	if (r == 0)
 		r = load_file(fd, &l, &torn);
 	close(fd);
@@ -246,7 +281,7 @@ static int write_new(int fd, const uint64_t store_id[2], const struct journal_se
 	struct format_journal head;
 	int r;
 
-	head_encode(store_id, &head);
+	head_encode(store_id, &set->runs, &head);
 	journal_seal(set->purges, set->count);
 	r = write_all(fd, &head, sizeof(head), 0);
 	if (r == 0)
@@ -297,7 +332,7 @@ int journal_append(struct journal *j, const struct format_purge *purges, size_t 
 	return r;
 }
 
-int journal_compact(struct journal *j, int dir_fd, const uint64_t store_id[2])
+int journal_compact(struct journal *j, int dir_fd, const uint64_t store_id[2], uint64_t run)
 {
 	struct journal_set set = { 0 };
 	struct journal fresh;
@@ -306,6 +341,8 @@ int journal_compact(struct journal *j, int dir_fd, const uint64_t store_id[2])
 
 	if (r == 0) {
 		journal_set_fold(&set, JOURNAL_SCOPES);
+		if (run != 0)
+			journal_runs_add(&set.runs, run);
 		r = journal_rewrite(dir_fd, store_id, &set);
 	}
 	journal_set_fini(&set);

@@ -158,6 +158,7 @@ struct keeper {
 	uint64_t ring_cursor;
 	uint64_t *handled; /* a bit per claim: in a queue or a job */
 	struct purges *purges;
+	unsigned journalled; /* a bit for each store whose journal knows of the run under way; see journal.h */
 	unsigned counts; /* of what purges would name, under way */
 	unsigned store_count;
 	struct keeper_store stores[SHARED_STORES];

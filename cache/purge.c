@@ -5,7 +5,7 @@
  * purge share it.
  *
  * A store whose journal can't be written goes out of service; the purge holds as long as one journal has it, since
- * at the next start every store learns from all journals. If none has it, the purge failed and nothing is raised; and where
+ * at the next start every store learns from all journals (see «runs» in journal.h). If none has it, the purge failed and nothing is raised; and where
  * that was for want of room on the disk, the stores stay, since none of them says less than was answered.
  */
 #include "cache/keeper_store.h"
@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "cache/purge_clock.h"
 #include "edge/base/log.h"
@@ -55,9 +56,12 @@ struct purges {
 	unsigned record_count;
 	struct append appends[SHARED_STORES];
 	unsigned pending, written;
+	uint64_t run;	     /* that begins */
 };
 
 static void start_group(struct purges *p);
+static void begin_run(struct purges *p);
+static void end_run(struct purges *p);
 
 /* --- asking ------------------------------------------------------------------------------------------- */
 
@@ -75,12 +79,14 @@ static int enqueue(struct purges *p, const struct cache_scope *scopes, unsigned 
 	return 0;
 }
 
-static bool any_usable(const struct keeper *k)
+/* A bit for each. */
+static unsigned usable_stores(const struct keeper *k)
 {
+	unsigned stores = 0;
+
 	for (unsigned i = 0; i < k->store_count; i++)
-		if (k->stores[i].usable)
-			return true;
-	return false;
+		stores |= (unsigned)k->stores[i].usable << i;
+	return stores;
 }
 
 int keeper_purge(struct keeper *k, const struct cache_scope *scopes, unsigned count, bool soft,
@@ -92,7 +98,7 @@ int keeper_purge(struct keeper *k, const struct cache_scope *scopes, unsigned co
 	CHECK_MAGIC(k, KEEPER_MAGIC);
 	if (count == 0 || count > KEEPER_PURGE_SCOPES)
 		return -EINVAL;
-	if (!any_usable(k))
+	if (usable_stores(k) == 0)
 		return -EIO;
 	r = enqueue(k->purges, scopes, count, &proto);
 	if (r == 0)
@@ -163,11 +169,10 @@ static void judge_stores(struct purges *p)
 	}
 }
 
-static void end_group(struct purges *p)
+static void finish_group(struct purges *p)
 {
 	int result = p->written != 0 ? 0 : -EIO;
 
-	judge_stores(p);
 	if (result == 0)
 		raise_all(p);
 	free(p->records);
@@ -177,6 +182,16 @@ static void end_group(struct purges *p)
 	start_group(p);
 }
 
+/* A store that drops out knows nothing of what comes: before anything of it is answered, the others begin a new run. */
+static void end_group(struct purges *p)
+{
+	judge_stores(p);
+	if (p->written != 0 && usable_stores(p->keeper) != p->keeper->journalled)
+		begin_run(p);
+	else
+		finish_group(p);
+}
+
 static void run_append(struct job *j)
 {
 	struct append *a = CONTAINER_OF(j, struct append, job);
@@ -184,7 +199,7 @@ static void run_append(struct job *j)
 
 	a->error = journal_append(&ks->journal, a->purges->records, a->purges->record_count);
 	if (a->error == 0 && ks->journal.bytes > JOURNAL_BYTES_MAX)
-		a->error = journal_compact(&ks->journal, ks->dir_fd, ks->super.id);
+		a->error = journal_compact(&ks->journal, ks->dir_fd, ks->super.id, 0);
 	a->journal_bytes = ks->journal.bytes;
 }
 
@@ -257,6 +272,69 @@ static void append_everywhere(struct purges *p)
 		end_group(p);
 }
 
+/* --- a new run ------------------------------------------------------------------------------------------- */
+
+static uint64_t new_run(void)
+{
+	uint64_t id = 0;
+
+	CHECK(getrandom(&id, sizeof(id), 0) == sizeof(id));
+	return id | 1;
+}
+
+static void run_begin(struct job *j)
+{
+	struct append *a = CONTAINER_OF(j, struct append, job);
+	struct keeper_store *ks = a->ks;
+
+	a->error = journal_compact(&ks->journal, ks->dir_fd, ks->super.id, a->purges->run);
+	a->journal_bytes = ks->journal.bytes;
+}
+
+static void run_begun(struct job *j)
+{
+	struct append *a = CONTAINER_OF(j, struct append, job);
+	struct purges *p = a->purges;
+
+	if (a->error == 0)
+		account_set(a->ks, ACCOUNT_JOURNAL, a->journal_bytes);
+	else
+		keeper_store_failed(a->ks, REASON_JOURNAL, a->error);
+	if (--p->pending == 0)
+		end_run(p);
+}
+
+static void begin_run(struct purges *p)
+{
+	p->run = new_run();
+	p->keeper->journalled = usable_stores(p->keeper);
+	p->pending = 1;
+	for (unsigned i = 0; i < p->keeper->store_count; i++) {
+		struct append *a = &p->appends[i];
+
+		a->error = 0;
+		if (!a->ks->usable)
+			continue;
+		p->pending++;
+		lane_submit(a->ks->journal_lane, &a->job, run_begin, run_begun);
+	}
+	if (--p->pending == 0)
+		end_run(p);
+}
+
+/* Others may have dropped out meanwhile; with the last of them the purge. */
+static void end_run(struct purges *p)
+{
+	unsigned left = usable_stores(p->keeper);
+
+	if (left == 0)
+		p->written = 0;
+	if (left != 0 && left != p->keeper->journalled)
+		begin_run(p);
+	else
+		finish_group(p);
+}
+
 static void start_group(struct purges *p)
 {
 	unsigned records;
@@ -294,27 +372,71 @@ static void raise_set(struct cache_shared *s, const struct journal_set *set)
 }
 
 struct loaded {
-	size_t count;
-	bool whole, lost;
+	struct journal_runs runs;
+	bool there, lost;
 };
 
 static int load_store(struct keeper_store *ks, struct journal_set *all, struct loaded *out)
 {
-	size_t before = all->count;
-	int r = journal_load(ks->dir_fd, ks->super.id, all, &out->whole);
+	bool whole;
+	int r = journal_load(ks->dir_fd, ks->super.id, all, &whole);
 
 	out->lost = r == -ENOENT || r == -EBADMSG;
-	out->count = all->count - before;
+	out->there = r == 0;
+	out->runs = all->runs;
 	return out->lost ? 0 : r;
 }
 
-/* A journal that may say less than all of them together, or says the same with more words, is written anew. */
-static int mend_store(struct keeper_store *ks, const struct journal_set *all, const struct loaded *l)
+/* Does this journal have all that the others have, but for what was purged since? A new store's says nothing. */
+static bool leads(const struct loaded *l, const struct loaded *others, unsigned count)
 {
-	int r = 0;
+	for (unsigned i = 0; i < count; i++) {
+		const struct journal_runs *runs = &others[i].runs;
 
-	if (l->lost || !l->whole || l->count != all->count || ks->keeper->store_count > 1)
-		r = journal_rewrite(ks->dir_fd, ks->super.id, all);
+		if (others[i].there && runs->count != 0 &&
+		    !journal_runs_has(&l->runs, runs->ids[runs->count - 1]))
+			return false;
+	}
+	return l->there;
+}
+
+static void join_runs(const struct loaded *loaded, unsigned count, struct journal_runs *out)
+{
+	*out = (struct journal_runs){ .count = 0 };
+	for (unsigned i = 0; i < count; i++) {
+		for (unsigned n = 0; loaded[i].there && n < loaded[i].runs.count; n++) {
+			if (!journal_runs_has(out, loaded[i].runs.ids[n]))
+				journal_runs_add(out, loaded[i].runs.ids[n]);
+		}
+	}
+}
+
+/* What all journals say together, under numbers that can be compared. */
+static void join(struct journal_set *all, const struct loaded *loaded, unsigned count)
+{
+	unsigned i = 0;
+
+	while (i < count && !leads(&loaded[i], loaded, count))
+		i++;
+	if (i < count) {
+		all->runs = loaded[i].runs;
+	} else {
+		join_runs(loaded, count, &all->runs);
+		if (all->runs.count != 0) {
+			log_warn("journals_joined",
+				 "what=\"stores were used without each other: what was purged "
+				 "meanwhile is purged once more\"");
+			journal_set_renumber(all);
+		}
+	}
+	journal_runs_add(&all->runs, new_run());
+	journal_set_fold(all, JOURNAL_SCOPES);
+}
+
+static int rewrite_store(struct keeper_store *ks, const struct journal_set *all)
+{
+	int r = journal_rewrite(ks->dir_fd, ks->super.id, all);
+
 	if (r == 0)
 		r = journal_open(ks->dir_fd, &ks->journal);
 	if (r == 0)
@@ -324,8 +446,8 @@ static int mend_store(struct keeper_store *ks, const struct journal_set *all, co
 
 unsigned purges_replay(struct keeper *k)
 {
-	struct journal_set all = { 0 };
-	struct loaded loaded[SHARED_STORES] = { 0 };
+	struct journal_set all = { .count = 0 };
+	struct loaded loaded[SHARED_STORES] = { { .there = false } };
 	unsigned lost = 0;
 
 	for (unsigned i = 0; i < k->store_count; i++) {
@@ -337,15 +459,16 @@ unsigned purges_replay(struct keeper *k)
 		if (loaded[i].lost)
 			lost |= 1u << i;
 	}
-	journal_set_fold(&all, JOURNAL_SCOPES);
+	join(&all, loaded, k->store_count);
 	raise_set(k->shared, &all);
 	for (unsigned i = 0; i < k->store_count; i++) {
 		struct keeper_store *ks = &k->stores[i];
-		int r = ks->usable ? mend_store(ks, &all, &loaded[i]) : 0;
+		int r = ks->usable ? rewrite_store(ks, &all) : 0;
 
 		if (r != 0)
 			keeper_store_failed(ks, REASON_JOURNAL, r);
 	}
+	k->journalled = usable_stores(k);
 	journal_set_fini(&all);
 	return lost;
 }

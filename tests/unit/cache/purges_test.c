@@ -1,0 +1,273 @@
+/* Purges in the keeper: journals of stores that weren't always together, what is reclaimed, what is counted. */
+#include "tests/unit/cache/keeper_kit.h"
+
+#include "cache/keeper_store.h"
+#include "cache/purge_clock.h"
+
+/* --- stores that come and go ---------------------------------------------------------------------- */
+
+enum { A = 1, B = 2 };
+
+struct stores {
+	struct temp_dir dirs[2];
+	struct cache_shared *shared;
+	struct cache_conf conf;
+	struct loop *loop;
+	struct keeper *keeper;
+	uint64_t answered;
+};
+
+static int setup(void **state)
+{
+	static struct stores s;
+
+	s = (struct stores){ .loop = loop_new() };
+	temp_dir_make(&s.dirs[0]);
+	temp_dir_make(&s.dirs[1]);
+	*state = &s;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct stores *s = *state;
+
+	loop_free(s->loop);
+	temp_dir_remove(&s->dirs[0]);
+	temp_dir_remove(&s->dirs[1]);
+	return 0;
+}
+
+/* The node runs with these stores. */
+static void begin(struct stores *s, unsigned which)
+{
+	s->conf = (struct cache_conf){ .workers = 1 };
+	for (unsigned i = 0; i < 2; i++) {
+		if (which >> i & 1)
+			s->conf.stores[s->conf.store_count++] =
+				(struct cache_store_conf){ .name = i == 0 ? VIEW("a") : VIEW("b"),
+							   .dir_fd = s->dirs[i].fd,
+							   .size_bytes = 64 * KIT_MIB };
+	}
+	s->shared = cache_shared_new(&s->conf);
+	assert_int_equal(keeper_open(s->shared, &s->conf, s->loop, &s->keeper), 0);
+}
+
+static void end(struct stores *s)
+{
+	keeper_close(s->keeper);
+	cache_shared_free(s->shared);
+}
+
+static void answered(void *arg, int result, uint64_t sequence)
+{
+	struct stores *s = arg;
+
+	assert_int_equal(result, 0);
+	s->answered = sequence;
+	loop_stop(s->loop);
+}
+
+static struct cache_scope scope(char tag)
+{
+	return cache_scope_tag(SITE, view_of(&tag, 1));
+}
+
+static uint64_t purge(struct stores *s, char tag)
+{
+	struct cache_scope named = scope(tag);
+
+	assert_int_equal(keeper_purge(s->keeper, &named, 1, false, answered, s), 0);
+	loop_run(s->loop);
+	return s->answered;
+}
+
+static bool is_purged(struct stores *s, char tag, uint64_t birth)
+{
+	const uint8_t primary[16] = { 1 };
+	const uint64_t hash = scope(tag).hash;
+	const struct cache_names names = {
+		.primary = primary, .site_hash = SITE, .tags = &hash, .tag_count = 1
+	};
+
+	return purge_clock_names(s->shared, &names, birth, NULL) == CACHE_HARD_PURGED;
+}
+
+static void a_store_that_was_away_learns(void **state)
+{
+	struct stores *s = *state;
+
+	begin(s, A | B);
+	assert_int_equal(purge(s, 'x'), 1);
+	end(s);
+	begin(s, A);
+	assert_int_equal(purge(s, 'y'), 2);
+	end(s);
+	for (unsigned i = 0; i < 3; i++) {
+		begin(s, A | B);
+		assert_true(is_purged(s, 'y', 1));
+		assert_false(is_purged(s, 'y', 2));
+		assert_false(is_purged(s, 'x', 1));
+		assert_int_equal(purge_clock_now(s->shared), 2);
+		end(s);
+	}
+	begin(s, B);
+	assert_true(is_purged(s, 'y', 1));
+	end(s);
+}
+
+/* Both gave the same numbers to different purges: an object of A born at 3 may be older than B's second. */
+static void stores_used_without_each_other_purge_once_more(void **state)
+{
+	struct stores *s = *state;
+
+	begin(s, A | B);
+	assert_int_equal(purge(s, 'x'), 1);
+	end(s);
+	begin(s, A);
+	assert_int_equal(purge(s, 'p'), 2);
+	assert_int_equal(purge(s, 'q'), 3);
+	end(s);
+	begin(s, B);
+	assert_int_equal(purge(s, 'r'), 2);
+	end(s);
+	for (unsigned i = 0; i < 2; i++) {
+		begin(s, A | B);
+		assert_true(is_purged(s, 'r', 3));
+		assert_true(is_purged(s, 'p', 3));
+		assert_false(is_purged(s, 'r', 4));
+		assert_false(is_purged(s, 'z', 0));
+		assert_int_equal(purge_clock_now(s->shared), 4);
+		end(s);
+	}
+}
+
+static void a_store_that_drops_out_misses_what_follows(void **state)
+{
+	struct stores *s = *state;
+	int broken = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+	begin(s, A | B);
+	assert_int_equal(purge(s, 'x'), 1);
+	assert_true(dup2(broken, s->keeper->stores[0].journal.fd) >= 0);
+	assert_int_equal(purge(s, 'p'), 2);
+	assert_false(s->keeper->stores[0].usable);
+	assert_int_equal(purge(s, 'q'), 3);
+	end(s);
+	close(broken);
+	begin(s, A);
+	assert_int_equal(purge(s, 'r'), 2);
+	end(s);
+	begin(s, A | B);
+	assert_true(is_purged(s, 'p', 2));
+	assert_true(is_purged(s, 'q', 3));
+	assert_true(is_purged(s, 'r', 3));
+	end(s);
+}
+
+static void a_new_store_beside_an_old_one(void **state)
+{
+	struct stores *s = *state;
+
+	begin(s, A);
+	assert_int_equal(purge(s, 'x'), 1);
+	end(s);
+	begin(s, A | B);
+	assert_true(is_purged(s, 'x', 0));
+	assert_false(is_purged(s, 'x', 1));
+	end(s);
+	begin(s, B);
+	assert_true(is_purged(s, 'x', 0));
+	end(s);
+}
+
+/* --- what is left behind --------------------------------------------------------------------------------- */
+
+static void purge_everything(struct kit *k)
+{
+	struct cache_scope all = cache_scope_all();
+	struct cache_purge_ask ask = { .slot = 0 };
+	uint64_t number;
+	int r;
+
+	while ((r = cache_purge_ask(k->w.cache, &ask, &all, 1, false, &k->w.wake, &number)) != 0) {
+		assert_int_equal(r, -EINPROGRESS);
+		kit_turn(k);
+	}
+}
+
+static uint64_t objects(struct kit *k)
+{
+	return atomic_load(&k->w.shared->stores[0].objects);
+}
+
+/* Small bodies go with their segments, large ones by themselves; what came later stays. */
+static void purged_objects_give_back_their_space(void **state)
+{
+	enum { SMALL = 250, LARGE = 4 };
+	struct kit k;
+	uint64_t full;
+
+	(void)state;
+	kit_open(&k, 128 * KIT_MIB);
+	for (unsigned i = 0; i < SMALL; i++)
+		kit_store(&k, i, 1, 100000);
+	for (unsigned i = 0; i < LARGE; i++)
+		kit_store(&k, SMALL + i, 1, 3 * KIT_MIB);
+	full = kit_disk_bytes_at(k.dir.path);
+	assert_true(full > 36 * KIT_MIB);
+	purge_everything(&k);
+	kit_store(&k, 1000, 1, 1000);
+	while (objects(&k) != 1)
+		kit_turn(&k);
+	/* All but the segments that still take entries. */
+	while (kit_disk_bytes_at(k.dir.path) > full - LARGE * 3 * KIT_MIB - 12 * KIT_MIB)
+		kit_turn(&k);
+	kit_check(&k, 1000, 1, 1000);
+	kit_restart(&k, SIGKILL);
+	kit_check(&k, 1000, 1, 1000);
+	assert_false(kit_has(&k, 0));
+	kit_close(&k);
+}
+
+/* A rebuild puts them into the index again; nobody serves them, and they are taken out again. */
+static void a_rebuild_does_not_bring_them_back_for_good(void **state)
+{
+	struct kit k;
+
+	(void)state;
+	kit_open(&k, 64 * KIT_MIB);
+	for (unsigned i = 0; i < 20; i++)
+		kit_store(&k, i, 1, 3000);
+	purge_everything(&k);
+	kit_store(&k, 1000, 1, 1000);
+	while (objects(&k) != 1)
+		kit_turn(&k);
+	kit_end_node(&k, SIGKILL);
+	assert_int_equal(unlinkat(k.dir.fd, FORMAT_INDEX_PATH, 0), 0);
+	kit_start_node(&k);
+	while (!kit_has(&k, 1000))
+		kit_turn(&k);
+	for (unsigned i = 0; i < 20; i++)
+		assert_true(!kit_has(&k, i) || kit_purged(&k, i) == CACHE_HARD_PURGED);
+	while (objects(&k) != 1)
+		kit_turn(&k);
+	kit_check(&k, 1000, 1, 1000);
+	kit_close(&k);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(a_store_that_was_away_learns, setup, teardown),
+		cmocka_unit_test_setup_teardown(stores_used_without_each_other_purge_once_more,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(a_store_that_drops_out_misses_what_follows, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(a_new_store_beside_an_old_one, setup, teardown),
+		cmocka_unit_test(purged_objects_give_back_their_space),
+		cmocka_unit_test(a_rebuild_does_not_bring_them_back_for_good),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

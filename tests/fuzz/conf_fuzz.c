@@ -58,15 +58,21 @@ static void use_site(const struct conf *c, const struct conf_site *site)
 static void give_slots(struct view text, const struct conf *c)
 {
 	struct conf_faults faults = { 0 };
-	struct conf *child;
-	char *with_slots;
+	struct conf *child, *keeper;
+	char *with_slots, *without_keys;
 
 	CHECK(conf_assign_slots(text, c, &faults, &with_slots) == 0);
 	CHECK(conf_build(view_str(with_slots), 1, &faults, &child) == 0);
 	CHECK(conf_reloadable(c, child, &faults) == 0 && faults.count == 0);
 	for (size_t i = 0; i < c->site_count; i++)
 		CHECK(c->sites[i].slot == child->sites[i].slot);
+	without_keys = conf_without_keys(view_str(with_slots));
+	CHECK(without_keys != NULL);
+	CHECK(conf_build(view_str(without_keys), 1, &faults, &keeper) == 0);
+	CHECK(keeper->ticket_keys.count == 0 && keeper->site_count == c->site_count);
+	conf_unref(keeper);
 	conf_unref(child);
+	conf_text_free(without_keys);
 	free(with_slots);
 }
 

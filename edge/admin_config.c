@@ -6,6 +6,7 @@
 #include "edge/admin.h"
 #include "edge/admin_call.h"
 #include "edge/admin_json.h"
+#include "edge/admin_secrets.h"
 #include "edge/base/ipc.h"
 #include "edge/sealed.h"
 
@@ -22,9 +23,8 @@ enum admin_progress admin_config(struct admin_call *c)
 		return admin_error(c, 500, "", "the configuration can't be read: %s", strerror(-r));
 	tree = cJSON_ParseWithLength(text, bytes);
 	free(text);
-	/* The master's notes, nobody's configuration. */
-	cJSON_DeleteItemFromObjectCaseSensitive(tree, "x-slots");
-	cJSON_DeleteItemFromObjectCaseSensitive(tree, "x-files");
+	admin_drop_notes(tree);
+	admin_hide_secrets(tree);
 	return admin_answer(c, tree);
 }
 

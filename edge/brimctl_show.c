@@ -38,7 +38,15 @@ void show_text(const char *text, FILE *to)
 	}
 }
 
-static void show_size(double bytes, FILE *to)
+void show_padded(const char *text, int columns, FILE *to)
+{
+	char cut[128];
+
+	(void)snprintf(cut, sizeof(cut), "%-*.*s", columns, columns, text);
+	show_text(cut, to);
+}
+
+void show_size(double bytes, FILE *to)
 {
 	static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB" };
 	unsigned unit = 0;
@@ -62,14 +70,21 @@ static void show_seconds(double seconds, FILE *to)
 		(void)fprintf(to, "%.0f s", seconds);
 }
 
-void show_purge(const cJSON *answer, FILE *to)
-{
-	(void)fprintf(to, "purged (number %.0f)\n", number(answer, "purge"));
-}
-
 void show_reload(const cJSON *answer, FILE *to)
 {
-	(void)fprintf(to, "reloaded: generation %.0f\n", number(answer, "generation"));
+	if (cJSON_IsTrue(member(answer, "dry_run")))
+		(void)fputs("ok: a reload would take it\n", to);
+	else
+		(void)fprintf(to, "reloaded: generation %.0f\n", number(answer, "generation"));
+}
+
+void show_drain(const cJSON *answer, FILE *to)
+{
+	if (cJSON_IsTrue(member(answer, "draining")))
+		(void)fprintf(to, "takes no connections; %.0f are still open\n",
+			      number(answer, "connections"));
+	else
+		(void)fputs("takes connections\n", to);
 }
 
 void show_check(const cJSON *answer, FILE *to)
@@ -135,6 +150,38 @@ static void show_store(const cJSON *s, FILE *to)
 	(void)fprintf(to, ", %.0f objects, index ", number(s, "objects"));
 	show_size(number(s, "index_bytes"), to);
 	(void)fputc('\n', to);
+}
+
+static void show_size_line(const char *label, const cJSON *s, const char *name, FILE *to)
+{
+	(void)fprintf(to, "  %s: ", label);
+	show_size(number(s, name), to);
+	(void)fputc('\n', to);
+}
+
+static void show_store_whole(const cJSON *s, FILE *to)
+{
+	show_store(s, to);
+	show_size_line("removed, but still read", s, "dead_open_bytes", to);
+	show_size_line("not yet synced", s, "unsynced_bytes", to);
+	(void)fprintf(to, "  segments: %.0f, evicted %.0f\n", number(s, "segments"),
+		      number(s, "evicted_segments"));
+	(void)fprintf(to, "  objects: committed %.0f, evicted %.0f, beyond max_variants %.0f\n",
+		      number(s, "commits"), number(s, "evicted_objects"),
+		      number(s, "evicted_variants"));
+	(void)fprintf(to, "  fills that found no room: %.0f\n", number(s, "fills_refused"));
+}
+
+void show_stores(const cJSON *stores, FILE *to)
+{
+	const cJSON *each;
+
+	cJSON_ArrayForEach(each, stores)
+	{
+		show_store_whole(each, to);
+	}
+	if (!cJSON_IsArray(stores) || cJSON_GetArraySize(stores) == 0)
+		(void)fputs("no store is configured\n", to);
 }
 
 void show_status(const cJSON *answer, FILE *to)
@@ -237,4 +284,24 @@ void show_object(const cJSON *answer, FILE *to)
 	{
 		show_variant(each, to);
 	}
+}
+
+/* --- objects ---------------------------------------------------------------------------------------- */
+
+void show_listed(const cJSON *o, FILE *to)
+{
+	double ttl = number(o, "ttl");
+
+	(void)fprintf(to, "%.0f  ", number(o, "status"));
+	show_size(number(o, "bytes"), to);
+	if (strcmp(string(o, "purged"), "no") != 0) {
+		(void)fputs("  purged ", to);
+		show_text(string(o, "purged"), to);
+	} else {
+		(void)fputs(ttl >= 0 ? "  fresh for " : "  stale for ", to);
+		show_seconds(ttl >= 0 ? ttl : -ttl, to);
+	}
+	(void)fputs("  ", to);
+	show_text(string(o, "url"), to);
+	(void)fputc('\n', to);
 }

@@ -1,14 +1,11 @@
-"""The admin API on its Unix socket, and brimctl."""
+"""The admin API on its Unix socket: purges, framing, and what it tells."""
 import json
 import os
-import socket
-import subprocess
 import time
 
 import pytest
 
 from brimtest import Connection, fetch, wait_until
-from brimtest.node import binary
 
 FRESH = {"Cache-Control": "max-age=3600"}
 
@@ -300,64 +297,3 @@ def test_config(node):
     r = node.admin("POST", "/v1/config/check", shown)
     assert r.status == 400 and "/sites/0/origin" in json.dumps(r.json()["faults"])
     assert node.status()["generation"] == 1
-
-
-# --- brimctl
-
-
-def test_brimctl_purges_and_inspects(origin, stored):
-    r = stored.brimctl("inspect", "http://a.test/a")
-    assert r.returncode == 0 and "next request: hit" in r.stdout and "max-age" in r.stdout
-    r = stored.brimctl("purge", "http://a.test/a", "b.test/a")
-    assert r.returncode == 0 and r.stdout.startswith("purged")
-    assert hits(stored) == {"c.test"}
-    assert "purged" in stored.brimctl("inspect", "a.test/a").stdout
-    assert stored.brimctl("purge", "--site", "b").returncode == 0
-    assert hits(stored) == set()
-    r = stored.brimctl("--json", "purge", "--all")
-    assert r.returncode == 0 and json.loads(r.stdout)["purge"] > 0
-    r = stored.brimctl("purge", "--soft", "http://nobody.example/")
-    assert r.returncode == 1 and "/urls/0" in r.stderr and r.stdout == ""
-    r = stored.brimctl("purge", "--json", "http://nobody.example/")
-    assert r.returncode == 1 and json.loads(r.stdout)["error"]["pointer"] == "/urls/0"
-
-
-def test_brimctl_tells_the_state(node):
-    r = node.brimctl("status")
-    assert r.returncode == 0 and "worker 1: pid" in r.stdout and "store s: open" in r.stdout
-    r = node.brimctl("config", "show")
-    assert r.returncode == 0 and json.loads(r.stdout)["sites"]
-    assert node.brimctl("config", "check", node.config_path).returncode == 0
-    node.conf["workers"] = 7
-    node.write_conf()
-    r = node.brimctl("config", "check", node.config_path)
-    assert r.returncode == 1 and "/workers" in r.stderr
-
-
-def brimctl(*args, env=None):
-    return subprocess.run([binary("BRIMCTL_BIN", "build/brimctl"), *args], text=True, timeout=20,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ | (env or {}))
-
-
-def test_brimctl_says_what_to_do(node, tmp_path):
-    missing = f"unix:{tmp_path}/none.sock"
-    r = brimctl("-s", missing, "status")
-    assert r.returncode == 1 and "is the node running?" in r.stderr and r.stdout == ""
-    dead = socket.socket(socket.AF_UNIX)
-    dead.bind(f"{tmp_path}/dead.sock")
-    r = brimctl("status", env={"BRIM_ADMIN": f"unix:{tmp_path}/dead.sock"})
-    assert r.returncode == 1 and "nobody listens" in r.stderr
-    assert brimctl("status", env={"BRIM_ADMIN": node.admin_address}).returncode == 0
-    assert brimctl("-s", "127.0.0.1:80", "status").returncode == 1
-    for args in ((), ("nothing",), ("purge",), ("purge", "--soft"), ("inspect",), ("config",), ("status", "x"), ("-s",),
-                 ("purge", "--al")):
-        assert brimctl(*args).returncode == 2, args
-    r = brimctl("-h")
-    assert r.returncode == 0 and "inspect URL" in r.stdout
-
-
-@pytest.mark.skipif(os.getuid() != 0, reason="needs root to be someone else")
-def test_brimctl_without_the_right(node):
-    r = subprocess.run([binary("BRIMCTL_BIN", "build/brimctl"), "-s", node.admin_address, "status"], text=True,
-                       stderr=subprocess.PIPE, timeout=20, user="daemon", group="daemon", extra_groups=[])
-    assert r.returncode == 1 and "not allowed" in r.stderr and "group" in r.stderr

@@ -45,6 +45,8 @@ static bool is_request_id(const struct request *r, struct view name)
 	return r->conf->request_id_header.n > 0 && view_eq_nocase(name, r->conf->request_id_header);
 }
 
+static const struct view early_data = { "Early-Data", 10 }; /* RFC 8470 §5.1 */
+
 static bool passes(const struct request *r, const struct http_field *f, unsigned flags)
 {
 	if (f->dropped)
@@ -68,6 +70,8 @@ static bool passes(const struct request *r, const struct http_field *f, unsigned
 	case FIELD_RANGE:
 		return !(flags & FORWARD_WHOLE);
 	case FIELD_OTHER:
+		if (r->x->early && view_eq_nocase(f->name, early_data))
+			return false; /* we say so ourselves */
 		return !is_request_id(r, f->name) && (r->peer_trusted || !says_forwarded(f->name)) &&
 		       conf_passes(&r->cache, f->name);
 	default:
@@ -121,6 +125,8 @@ static void put_ours(struct text *t, const struct request *r)
 	text_put(t, r->conf->name);
 	text_put(t, VIEW("\r\n"));
 	text_line(t, VIEW("CDN-Loop"), r->conf->name);
+	if (r->x->early)
+		text_line(t, early_data, VIEW("1"));
 	if (r->request_id.n > 0)
 		text_line(t, r->conf->request_id_header, r->request_id);
 }

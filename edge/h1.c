@@ -36,6 +36,7 @@ void h1_begin(struct connection *c)
 	c->chunked = c->until_close = c->blocked = c->request_over = false;
 	c->x.request = NULL;
 	c->x.sent_head = false;
+	c->x.early = c->io->early;
 	c->x.sent_bytes = 0;
 	c->x.first_byte_us = 0;
 	c->x.began_us = clock_mono_us();

@@ -335,5 +335,6 @@ void h2_exchange_begin(struct h2_stream *s)
 		.peer = s->h->peer,
 		.client = s->h->from,
 		.identity = s->h->identity,
+		.early = s->h->io->early,
 	};
 }

@@ -425,6 +425,9 @@ static enum step_result step_route(struct machine *m)
 	    !tls_identity_serves(r->x->identity, r->target.site, r->target.host))
 		return request_error(r, 421, NULL,
 				     "this connection's certificate does not serve this host");
+	if (r->x->early && (!r->target.site->tls.early_data || !http_method_safe(rq->method)))
+		return request_error(r, 425, NULL,
+				     "this request must not come before the handshake is done");
 	apply_rules(r);
 	target_key(&r->target, &r->cache, r->key.primary);
 	if (rq->method == METHOD_PURGE)

@@ -25,7 +25,7 @@
 #include "edge/tls_certificate.h"
 #include "edge/tls_tickets.h"
 
-enum { TLS_SERVER_MAGIC = 0x746c7365, HOST_MAX = 255 };
+enum { TLS_SERVER_MAGIC = 0x746c7365, HOST_MAX = 255, EARLY_BYTES = 16 << 10 };
 
 /* What a handshake may be answered with: a site's certificates, or one of tls.directory. */
 struct served {
@@ -59,6 +59,7 @@ struct tls_server {
 	size_t directory_count;
 	struct directory_name *names; /* sorted */
 	size_t name_count;
+	bool early_data; /* some site takes it */
 	struct tls_ticket_key *file_keys; /* from files: they serve instead of the tickets' */
 	size_t file_key_count;
 };
@@ -244,6 +245,8 @@ static int on_client_hello(SSL *ssl, int *alert, void *arg)
 		return SSL_CLIENT_HELLO_ERROR;
 	}
 	id->site_hash = p->site->name_hash;
+	if (p->site->tls.early_data && SSL_set_max_early_data(ssl, EARLY_BYTES) == 1)
+		(void)SSL_set_recv_max_early_data(ssl, EARLY_BYTES);
 	if (!use_certificates(ssl, id->served) || !ask_client(ssl, p) ||
 	    SSL_set_session_id_context(ssl, p->session_context, sizeof(p->session_context)) != 1) {
 		*alert = SSL_AD_INTERNAL_ERROR;
@@ -461,6 +464,7 @@ static int make_policies(struct tls_server *s)
 		int r;
 
 		p->site = site;
+		s->early_data |= site->tls.early_data;
 		bind_sessions(p);
 		r = load_all(&p->served, site->tls.certificates, site->tls.certificate_count);
 		if (r == 0 && site->tls.client_verify != CONF_CLIENT_NONE)
@@ -619,6 +623,8 @@ int tls_server_stream(struct tls_server *s, const struct conf_listener *l, int f
 		return -ENOMEM;
 	}
 	s->refs++;
+	if (s->early_data)
+		tls_expect_early_data(io);
 	*out = io;
 	return 0;
 }

@@ -48,6 +48,7 @@ struct io {
 	bool splices_out; /* send_file and send_pipe pass through no memory of ours */
 	bool corked;	  /* the kernel was promised more: it may keep back what it has */
 	bool holds; /* bytes that were taken wait in our buffer: until flush has sent them, nothing more is taken */
+	bool early; /* what is read was sent before the handshake is done: it may be a repetition (RFC 8470) */
 	bool closing; /* no new answer may begin: the stream will not be able to go on */
 };
 

@@ -179,6 +179,7 @@ static int use_keys(struct tls *t)
 	BIO *ours;
 
 	t->shaken = true;
+	t->io.early = t->early != NULL;
 	if (!asks_kernel(t))
 		return 0;
 	t->kernel_sends = BIO_get_ktls_send(SSL_get_wbio(t->ssl)) != 0;
@@ -205,6 +206,38 @@ static int handshake_failed(struct tls *t)
 	return -EPROTO;
 }
 
+void tls_expect_early_data(struct io *io)
+{
+	struct tls *t = tls_of(io);
+
+	t->reads_early = true;
+	/* Repetitions are told from each other by nobody: tickets are not remembered. They are harmless (safe methods). */
+	SSL_set_options(t->ssl, SSL_OP_NO_ANTI_REPLAY);
+}
+
+/* As SSL_do_handshake, but also done when there is early data: then our answers may leave. */
+static int step_early(struct tls *t)
+{
+	size_t n = 0;
+
+	if (t->early == NULL)
+		t->early = malloc(TLS_EARLY_BYTES);
+	if (t->early == NULL)
+		return -1;
+	switch (SSL_read_early_data(t->ssl, t->early, TLS_EARLY_BYTES, &n)) {
+	case SSL_READ_EARLY_DATA_SUCCESS:
+		t->early_until = n;
+		return 1;
+	case SSL_READ_EARLY_DATA_FINISH:
+		free(t->early);
+		t->early = NULL;
+		t->reads_early = false;
+		return SSL_do_handshake(t->ssl);
+	default:
+		return -1;
+	}
+}
+
 int tls_handshake(struct io *io)
 {
 	struct tls *t = tls_of(io);
@@ -214,7 +247,7 @@ int tls_handshake(struct io *io)
 		return r;
 	do {
 		ERR_clear_error();
-		done = SSL_do_handshake(t->ssl);
+		done = t->reads_early ? step_early(t) : SSL_do_handshake(t->ssl);
 		why = SSL_get_error(t->ssl, done);
 		if (why == SSL_ERROR_SSL || why == SSL_ERROR_SYSCALL)
 			handshake_failed(t); /* asked before another call clears the errors */

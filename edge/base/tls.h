@@ -25,6 +25,9 @@ struct ssl_ctx_st *tls_context(bool server);
 /* The socket is connected, the handshake not begun. The context is referenced. */
 int tls_new(struct ssl_ctx_st *context, int fd, struct io **out) NODISCARD;
 struct ssl_st *tls_ssl(struct io *io);
+/* Of a server, before the handshake: it may end (tls_handshake says 0) when early data is there, and is completed by reads.
+ * How much is taken is SSL_set_max_early_data's, by the time of the ClientHello. */
+void tls_expect_early_data(struct io *io);
 /* 0: done, the other calls may be used; -EAGAIN: io->wait; -EPROTO: refused by either side, see tls_fault; else broken. */
 int tls_handshake(struct io *io) NODISCARD;
 /* One word for a metric and the log: "no_shared_cipher", "unknown_ca", "protocol", "alert_…", "closed", "timeout" …; static. */

@@ -6,7 +6,7 @@
 
 #include "edge/base/tls.h"
 
-enum { TLS_MAGIC = 0x746c7373 };
+enum { TLS_MAGIC = 0x746c7373, TLS_EARLY_BYTES = 16 << 10 };
 
 struct tls {
 	struct io io;
@@ -16,6 +16,10 @@ struct tls {
 	bool starved; /* OpenSSL has no whole record: an event of the socket will tell of more */
 	bool at_end;  /* the peer's FIN was seen */
 	bool deaf, broken, ended; /* nothing more is received; nothing more is sent; our end was told */
+	/* TLS 1.3 early data: it is expected, or on its way; what the handshake came upon is kept for the first read. */
+	bool reads_early;
+	char *early;
+	size_t early_from, early_until;
 	const char *fault;
 	/* Sealed records that the socket did not take. */
 	char *held;

@@ -217,23 +217,46 @@ static int64_t read_failed(struct tls *t, int r)
 	}
 }
 
+/* What the handshake came upon, then what follows until the client says that it is all. 1, or as SSL_read_ex. */
+static int read_early(struct tls *t, void *p, size_t n, size_t *out_n)
+{
+	if (t->early_from < t->early_until) {
+		size_t left = t->early_until - t->early_from;
+
+		*out_n = n < left ? n : left;
+		memcpy(p, t->early + t->early_from, *out_n);
+		t->early_from += *out_n;
+		return 1;
+	}
+	switch (SSL_read_early_data(t->ssl, p, n, out_n)) {
+	case SSL_READ_EARLY_DATA_SUCCESS:
+		return 1;
+	case SSL_READ_EARLY_DATA_FINISH:
+		t->reads_early = false;
+		free(t->early);
+		t->early = NULL;
+		return SSL_read_ex(t->ssl, p, n, out_n);
+	default:
+		return 0;
+	}
+}
+
 /* Where sending has failed, what the peer said before may still be there. */
 static int64_t tls_read(struct io *io, void *p, size_t n)
 {
 	struct tls *t = tls_of(io);
-	size_t got;
+	size_t got = 0;
 	int64_t r;
 
 	if (t->deaf)
 		return -EPIPE;
 	ERR_clear_error();
-	r = SSL_read_ex(t->ssl, p, n, &got);
-	if (r == 1) {
-		t->starved = false;
-		return (int64_t)got;
-	}
-	r = read_failed(t, (int)r);
-	if (shared.gathered > 0) { /* an alert of ours */
+	r = t->reads_early ? read_early(t, p, n, &got) : SSL_read_ex(t->ssl, p, n, &got);
+	t->starved = false;
+	r = r == 1 ? (int64_t)got : read_failed(t, (int)r);
+	if (io->early)
+		io->early = !SSL_is_init_finished(t->ssl);
+	if (shared.gathered > 0) { /* an alert of ours, or the tickets at the end of the handshake */
 		int e = tls_push(t, false);
 
 		if (e != 0 && e != -EAGAIN)
@@ -246,7 +269,7 @@ static bool tls_buffered(const struct io *io)
 {
 	const struct tls *t = tls_of(io);
 
-	return !t->starved && SSL_has_pending(t->ssl) == 1;
+	return t->early_from < t->early_until || (!t->starved && SSL_has_pending(t->ssl) == 1);
 }
 
 /* --- writing in user space --------------------------------------------------------------------------- */
@@ -271,6 +294,13 @@ static size_t next_cut(struct tls *t, size_t n, bool whole)
 	return cut;
 }
 
+/* Before the client has ended its handshake an ordinary write would wait for that. */
+static int write_record(struct tls *t, const char *p, size_t n, size_t *out_n)
+{
+	return t->io.early && !SSL_is_init_finished(t->ssl) ? SSL_write_early_data(t->ssl, p, n, out_n)
+							    : SSL_write_ex(t->ssl, p, n, out_n);
+}
+
 /* The gathering buffer has room for all of it. */
 static int seal(struct tls *t, const char *p, size_t n)
 {
@@ -280,7 +310,7 @@ static int seal(struct tls *t, const char *p, size_t n)
 		size_t cut = next_cut(t, n, whole), written;
 
 		ERR_clear_error();
-		if (SSL_write_ex(t->ssl, p, cut, &written) != 1) {
+		if (write_record(t, p, cut, &written) != 1) {
 			shared.gathered = 0;
 			t->fault = tls_fault_name(t->ssl);
 			return broken(t, -EPIPE);
@@ -449,6 +479,7 @@ static void tls_free(struct io *io)
 		SSL_set_shutdown(t->ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
 	SSL_free(t->ssl);
 	free(t->held);
+	free(t->early);
 	t->magic = 0;
 	free(t);
 }

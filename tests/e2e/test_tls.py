@@ -356,3 +356,63 @@ def test_new_certificates_after_a_reload(tls, origin, certs):
             assert after.sock.getpeercert()["serialNumber"].lstrip("0") == fresh.serial().lstrip("0")
         before.request(target="/a")
         assert before.response().body == b"hello"
+
+
+# --- early data
+
+def s_client(node, *options, early=None, send=b"", directory=None):
+    """What openssl s_client says and receives. early: sent as early data of the session in «directory»."""
+    args = ["openssl", "s_client", "-connect", node.tls_address, "-servername", "a.test", "-tls1_3", "-ign_eof", *options]
+    if early is not None:
+        path = os.path.join(directory, "early")
+        with open(path, "wb") as f:
+            f.write(early)
+        args += ["-sess_in", os.path.join(directory, "session"), "-early_data", path]
+    return subprocess.run(args, input=send, capture_output=True, timeout=60).stdout
+
+
+def get(target="/a", method="GET", close=True):
+    return (f"{method} {target} HTTP/1.1\r\nHost: a.test\r\nContent-Length: 0\r\n" + ("Connection: close\r\n" if close else "") +
+            "\r\n").encode()
+
+
+@pytest.fixture
+def early(origin, make_node, pair, tmp_path):
+    """Does a request as early data on a session of its own; what the client then sees."""
+    node = make_node(origin, tls=pair, workers=1, site={"tls": {"early_data": True}})
+
+    def send(request, behind=b""):
+        s_client(node, "-sess_out", str(tmp_path / "session"), send=get("/session"))
+        return s_client(node, early=request, send=behind, directory=str(tmp_path))
+    send.node = node
+    return send
+
+
+def test_early_data_of_safe_methods(origin, early):
+    origin.page("/a", b"stored", FRESH)
+    origin.page("/b", b"relayed", {"Cache-Control": "no-store"})
+    for target, body in (("/a", b"stored"), ("/b", b"relayed"), ("/a", b"stored")):
+        told = early(get(target))
+        assert b"Early data was accepted" in told and body in told
+    assert [origin.last(t).get("Early-Data") for t in ("/a", "/b")] == ["1", "1"]
+    assert origin.last("/session").get("Early-Data") is None
+
+
+def test_early_data_of_other_methods(origin, early):
+    told = early(get("/a", "POST"))
+    assert b"Early data was accepted" in told and b"HTTP/1.1 425 Too Early" in told
+    assert not origin.count("/a")
+
+
+def test_what_follows_early_data(origin, early):
+    """The handshake ends, and the connection is one like others."""
+    origin.page("/a", b"stored" * 10000, FRESH)
+    told = early(get("/a", close=False), behind=get("/a", "POST", close=False) + get("/a"))
+    assert b"Early data was accepted" in told and told.count(b"HTTP/1.1 200") == 3
+
+
+def test_no_early_data_where_no_site_wants_it(tls, tmp_path, origin):
+    s_client(tls, "-sess_out", str(tmp_path / "session"), send=get("/session"))
+    told = s_client(tls, early=get("/a"), send=get("/b"), directory=str(tmp_path))
+    assert b"Early data was accepted" not in told
+    assert not origin.count("/a")

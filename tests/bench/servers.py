@@ -41,13 +41,23 @@ def spread_directories(path):
         os.close(fd)
 
 
+def make_certificate(directory):
+    """What all servers show: ECDSA on P-256."""
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "30",
+                    "-subj", "/CN=bench.test", "-addext", "subjectAltName=DNS:bench.test", "-out", f"{directory}/certificate.pem",
+                    "-keyout", f"{directory}/key.pem"], check=True, stderr=subprocess.DEVNULL)
+
+
 class Server:
     """One server: start() gives it a new directory, stop() ends all its processes and removes it."""
 
     kind = core = command = None
+    store_bytes = STORE_BYTES
+    ktls = True
 
     def __init__(self, name, port, parent, core=SERVER_CORE):
         self.name, self.port, self.parent, self.core = name, port, parent, core
+        self.tls_port = port + 100
         self.group = self.process = self.directory = None
 
     def prepare(self):
@@ -118,8 +128,10 @@ class Nginx(Server):
 class Origin(Nginx):
     """/hit/SIZE/ANYTHING may be stored for a day, /pass/SIZE/ANYTHING not at all."""
 
+    sizes = SIZES
+
     def prepare(self):
-        for name, size in SIZES.items():
+        for name, size in self.sizes.items():
             write_file(f"{self.directory}/{name}", size)
         self.configure(f"""
             tcp_nopush off;
@@ -135,18 +147,22 @@ class CachingNginx(Nginx):
 
     kind = "nginx"
 
-    def __init__(self, *args, tcp_nopush):
-        super().__init__(*args)
+    def __init__(self, *args, tcp_nopush, **kw):
+        super().__init__(*args, **kw)
         self.tcp_nopush = tcp_nopush
 
     def prepare(self):
         self.configure(f"""
             tcp_nopush {self.tcp_nopush}; server_tokens off; reset_timedout_connection on;
-            proxy_cache_path {self.directory}/store levels=1:2 keys_zone=z:64m max_size={STORE_BYTES} inactive=1d
+            proxy_cache_path {self.directory}/store levels=1:2 keys_zone=z:64m max_size={self.store_bytes} inactive=1d
                 use_temp_path=off;
             upstream origin {{ server 127.0.0.1:{ORIGIN_PORT}; keepalive 256; keepalive_requests 1000000000; }}
+            ssl_certificate {self.parent}/certificate.pem; ssl_certificate_key {self.parent}/key.pem;
+            ssl_protocols TLSv1.2 TLSv1.3; ssl_conf_command Ciphersuites TLS_AES_128_GCM_SHA256; {"ssl_conf_command Options KTLS;" if self.ktls else ""}
+            ssl_session_cache shared:s:10m; http2_max_concurrent_streams 128;
             server {{
                 listen 127.0.0.1:{self.port} backlog=1024;
+                listen 127.0.0.1:{self.tls_port} ssl http2 backlog=1024;
                 proxy_http_version 1.1; proxy_set_header Connection ""; proxy_set_header Host $host;
                 proxy_buffer_size 16k; proxy_buffers 16 64k; proxy_busy_buffers_size 256k; proxy_max_temp_file_size 0;
                 add_header Cache-Status "nginx; $upstream_cache_status";
@@ -158,8 +174,8 @@ class CachingNginx(Nginx):
 class Brim(Server):
     kind = "brim"
 
-    def __init__(self, *args, program):
-        super().__init__(*args)
+    def __init__(self, *args, program, **kw):
+        super().__init__(*args, **kw)
         self.program = program
 
     def prepare(self):
@@ -170,11 +186,13 @@ class Brim(Server):
         os.chown(store, user.pw_uid, user.pw_gid)
         with open(f"{self.directory}/brim.json", "w") as f:
             json.dump({
-                "workers": 1, "user": USER, "listeners": [{"address": f"127.0.0.1:{self.port}"}],
-                "stores": [{"path": store, "size": STORE_BYTES}],
+                "workers": 1, "user": USER,
+                "listeners": [{"address": f"127.0.0.1:{self.port}"}, {"address": f"127.0.0.1:{self.tls_port}", "tls": True}],
+                "stores": [{"path": store, "size": self.store_bytes}],
                 "origins": {"origin": {"servers": [{"url": f"http://127.0.0.1:{ORIGIN_PORT}"}],
                                        "keepalive": {"max_idle": 256}}},
-                "sites": [{"hosts": ["*"], "origin": "origin"}],
+                "sites": [{"hosts": ["*"], "origin": "origin",
+                           "tls": {"certificate": f"{self.parent}/certificate.pem", "key": f"{self.parent}/key.pem"}}],
                 "admin": {"listen": [f"unix:{self.directory}/admin.sock"]},
             }, f)
 

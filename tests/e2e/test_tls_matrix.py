@@ -107,16 +107,20 @@ def check_cases(origin, node, certs, suite, cases):
         assert r.hit, f"{case.target}: {r}"
 
 
-@pytest.mark.parametrize("suite", SUITES)
-def test_pairs(origin, make_node, certs, suite):
-    node = make_node(origin, tls=certs.issue("a.test"))
-    for http in HTTP:
+@pytest.fixture
+def node(origin, make_node, certs):
+    return make_node(origin, tls=certs.issue("a.test"), workers=1)
+
+
+@pytest.mark.limit(120)
+def test_pairs(origin, node, certs):
+    for suite, http in itertools.product(SUITES, HTTP):
         check_cases(origin, node, certs, suite, [Case(*case[1:]) for case in CASES if case[:2] == (suite, http)])
+        node.purge_all()
 
 
 @pytest.mark.parametrize("suite, http", [("1.2-aes128", "1.1"), ("1.3-aes128", "2")])
-def test_a_large_body(origin, make_node, certs, suite, http):
-    node = make_node(origin, tls=certs.issue("a.test"))
+def test_a_large_body(origin, node, certs, suite, http):
     check_cases(origin, node, certs, suite, [Case(http, 16 << 20, "GET")])
 
 

@@ -207,7 +207,7 @@ test:
 	@SANITIZE=$(SANITIZE) FUZZ_SECONDS=$(FUZZ_SECONDS) E2E_SANITIZE=$(E2E_SANITIZE) tests/run all
 
 test-long:
-	@tests/deps
+	@tests/deps long
 	@SANITIZE=$(SANITIZE) FUZZ_SECONDS=300 E2E_SANITIZE=2 LONG=1 tests/run all
 
 deps:

@@ -135,6 +135,7 @@ void h2_terminate(struct h2 *h, uint32_t code)
 		return;
 	h->terminated = true;
 	(void)nghttp2_session_terminate_session(h->session, code);
+	h2_session_lost(h);
 	h2_send_soon(h);
 }
 
@@ -199,7 +200,7 @@ static int receive(struct h2 *h)
 {
 	char in[READ_BYTES];
 
-	for (unsigned i = 0; i < READS_A_TURN && !h->terminated; i++) {
+	for (unsigned i = 0; i < READS_A_TURN; i++) {
 		int64_t n = h->io->ops->read(h->io, in, sizeof(in));
 
 		if (n == -EAGAIN) {
@@ -212,7 +213,7 @@ static int receive(struct h2 *h)
 			h2_terminate(h, NGHTTP2_PROTOCOL_ERROR);
 		if (h->exceeded)
 			say_exceeded(h);
-		if ((size_t)n < sizeof(in) && !h->io->ops->buffered(h->io))
+		if (h->terminated || ((size_t)n < sizeof(in) && !h->io->ops->buffered(h->io)))
 			return 0;
 	}
 	h->more_input = true;
@@ -221,6 +222,8 @@ static int receive(struct h2 *h)
 
 static enum h2_deadline deadline_now(const struct h2 *h)
 {
+	if (h->terminated)
+		return H2_SEND;
 	if (!h->began)
 		return H2_FIRST_FRAME;
 	if (h->in_head)
@@ -290,6 +293,8 @@ static enum step_result wait_for_more(struct h2 *h)
 		return machine_goto(&h->m, STEP_LINGER);
 	}
 	set_deadline(h);
+	if (h->terminated)
+		return STEP_WRITE; /* its last word alone is of interest */
 	if (h->more_input && !h->output_due)
 		return STEP_YIELD;
 	return h->blocked || (h->wait & WATCH_WRITE) ? STEP_BOTH : STEP_READ;
@@ -308,7 +313,7 @@ static enum step_result step_serve(struct machine *m)
 		h->put_off = 0;
 		h->blocked = h->more_input = false;
 		h->wait = 0;
-		if (receive(h) != 0)
+		if (!h->terminated && receive(h) != 0)
 			m->broken = true;
 		h2_send_soon(h);
 	} else if (!m->broken && h2_send_all(h) != 0) {

@@ -147,6 +147,8 @@ struct h2 {
 /* Limits and windows as SETTINGS tell them. 0 or -ENOMEM. */
 int h2_session_open(struct h2 *h, const struct conf_limits *limits) NODISCARD;
 /* Bytes from the client. 0; -EPROTO: the session can't go on (GOAWAY is on its way). */
+/* The stream of a request, or NULL. */
+struct h2_stream *h2_stream_of(nghttp2_session *session, int32_t id);
 int h2_session_feed(struct h2 *h, const void *p, size_t n) NODISCARD;
 /* No streams are to come any more, and those that are there are cut off. */
 void h2_session_lost(struct h2 *h);

@@ -230,14 +230,16 @@ static uint32_t end_flags(struct h2_stream *s)
 ssize_t h2_send_read(nghttp2_session *session, int32_t id, uint8_t *buf, size_t length,
 		     uint32_t *flags, nghttp2_data_source *source, void *user)
 {
-	struct h2_stream *s = source->ptr;
-	struct h2_offer *o = &s->offer;
-	size_t n = o->n < length ? o->n : length;
+	struct h2_stream *s = h2_stream_of(session, id);
+	struct h2_offer *o = s != NULL ? &s->offer : NULL;
+	size_t n;
 	ssize_t fits;
 
-	(void)session;
-	(void)id;
+	(void)source;
 	(void)buf;
+	if (o == NULL)
+		return NGHTTP2_ERR_DEFERRED;
+	n = o->n < length ? o->n : length;
 	if (o->kind == H2_NOTHING || (n == 0 && o->kind != H2_END))
 		return NGHTTP2_ERR_DEFERRED;
 	fits = room_for_frame(h2_of(user), n);
@@ -255,12 +257,10 @@ int h2_send_data(nghttp2_session *session, nghttp2_frame *frame, const uint8_t *
 		 nghttp2_data_source *source, void *user)
 {
 	struct h2 *h = h2_of(user);
-	struct h2_stream *s = source->ptr;
-	struct h2_offer *o = &s->offer;
+	struct h2_offer *o = &h2_stream_of(session, frame->hd.stream_id)->offer;
 	int64_t passed = 0;
 
-	(void)session;
-	(void)frame; /* we pad nothing */
+	(void)source;
 	append(h, head, H2_FRAME_HEAD);
 	if (direct(h, o, length)) {
 		if (flush(h, true) != 0)

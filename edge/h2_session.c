@@ -19,7 +19,7 @@ enum {
 	KEPT_HEAD_BYTES = 4 << 10,
 };
 
-static struct h2_stream *stream_of(nghttp2_session *session, int32_t id)
+struct h2_stream *h2_stream_of(nghttp2_session *session, int32_t id)
 {
 	struct h2_stream *s = nghttp2_session_get_stream_user_data(session, id);
 
@@ -120,6 +120,8 @@ void h2_session_lost(struct h2 *h)
 	LIST_EACH (&h->streams, at, next) {
 		struct h2_stream *s = LIST_ENTRY(at, struct h2_stream, link);
 
+		if (!s->closed)
+			(void)nghttp2_session_set_stream_user_data(h->session, s->id, NULL);
 		s->closed = true;
 		if (!s->over)
 			h2_exchange_gone(s);
@@ -130,9 +132,10 @@ void h2_session_lost(struct h2 *h)
 /* --- heads ------------------------------------------------------------------------------------------- */
 
 /* The stream ends with this code, and what more of the frame comes is not looked at. */
-static int refuse(nghttp2_session *session, int32_t id, uint32_t code)
+static int refuse(struct h2 *h, int32_t id, uint32_t code)
 {
-	if (nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, id, code) != 0)
+	h->in_head = false;
+	if (nghttp2_submit_rst_stream(h->session, NGHTTP2_FLAG_NONE, id, code) != 0)
 		return NGHTTP2_ERR_CALLBACK_FAILURE;
 	return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
 }
@@ -155,7 +158,7 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
 	if (frame->headers.cat != NGHTTP2_HCAT_REQUEST)
 		return 0;
 	if (too_many(h))
-		return refuse(session, frame->hd.stream_id, NGHTTP2_REFUSED_STREAM);
+		return refuse(h, frame->hd.stream_id, NGHTTP2_REFUSED_STREAM);
 	s = stream_new(h, frame->hd.stream_id);
 	if (s == NULL || nghttp2_session_set_stream_user_data(session, s->id, s) != 0)
 		return NGHTTP2_ERR_CALLBACK_FAILURE;
@@ -176,7 +179,7 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
 		     void *user)
 {
 	struct h2 *h = h2_of(user);
-	struct h2_stream *s = stream_of(session, frame->hd.stream_id);
+	struct h2_stream *s = h2_stream_of(session, frame->hd.stream_id);
 	int r;
 
 	(void)flags;
@@ -188,7 +191,7 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
 		exceed(h, H2_LIMIT_HEADER_LIST);
 	if (r == 0)
 		return 0;
-	return refuse(session, s->id, r == -EPROTO ? NGHTTP2_PROTOCOL_ERROR : NGHTTP2_INTERNAL_ERROR);
+	return refuse(h, s->id, r == -EPROTO ? NGHTTP2_PROTOCOL_ERROR : NGHTTP2_INTERNAL_ERROR);
 }
 
 static int on_invalid_header(nghttp2_session *session, const nghttp2_frame *frame,
@@ -200,8 +203,8 @@ static int on_invalid_header(nghttp2_session *session, const nghttp2_frame *fram
 	(void)value;
 	(void)value_bytes;
 	(void)flags;
-	(void)user;
-	return refuse(session, frame->hd.stream_id, NGHTTP2_PROTOCOL_ERROR);
+	(void)session;
+	return refuse(h2_of(user), frame->hd.stream_id, NGHTTP2_PROTOCOL_ERROR);
 }
 
 static void take_priority(struct h2_stream *s)
@@ -237,7 +240,7 @@ static int begin_request(struct h2_stream *s, bool ended)
 
 static void head_ended(struct h2 *h, const nghttp2_frame *frame)
 {
-	struct h2_stream *s = stream_of(h->session, frame->hd.stream_id);
+	struct h2_stream *s = h2_stream_of(h->session, frame->hd.stream_id);
 	int r;
 
 	h->in_head = false;
@@ -256,7 +259,7 @@ static void head_ended(struct h2 *h, const nghttp2_frame *frame)
 static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *p, size_t n,
 		   void *user)
 {
-	struct h2_stream *s = stream_of(session, id);
+	struct h2_stream *s = h2_stream_of(session, id);
 
 	(void)flags;
 	(void)user;
@@ -267,7 +270,7 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const ui
 
 static void body_ended(struct h2 *h, const nghttp2_frame *frame)
 {
-	struct h2_stream *s = stream_of(h->session, frame->hd.stream_id);
+	struct h2_stream *s = h2_stream_of(h->session, frame->hd.stream_id);
 
 	if (s == NULL || !(frame->hd.flags & NGHTTP2_FLAG_END_STREAM))
 		return;
@@ -292,7 +295,7 @@ static void on_window_update(struct h2 *h, const nghttp2_window_update *frame)
 	if (frame->window_size_increment < SMALL_UPDATE)
 		count(h, &h->meters.controls, H2_LIMIT_CONTROLS);
 	if (frame->hd.stream_id != 0)
-		window_opened(stream_of(h->session, frame->hd.stream_id));
+		window_opened(h2_stream_of(h->session, frame->hd.stream_id));
 }
 
 /* SETTINGS may have changed all windows. */
@@ -308,7 +311,7 @@ static void on_settings(struct h2 *h, uint8_t flags)
 static void on_priority_update(struct h2 *h, const nghttp2_extension *frame)
 {
 	const nghttp2_ext_priority_update *p = frame->payload;
-	struct h2_stream *s = stream_of(h->session, p->stream_id);
+	struct h2_stream *s = h2_stream_of(h->session, p->stream_id);
 	struct h2_priority said = { .urgency = H2_URGENCY_DEFAULT };
 
 	if (s == NULL)
@@ -394,7 +397,7 @@ static int on_frame_sent(nghttp2_session *session, const nghttp2_frame *frame, v
 
 static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t code, void *user)
 {
-	struct h2_stream *s = stream_of(session, id);
+	struct h2_stream *s = h2_stream_of(session, id);
 
 	(void)code;
 	(void)user;

@@ -138,7 +138,7 @@ static bool without_body(const struct h2_stream *s)
 /* The head goes to the session; with it the end, where no body follows. */
 static int submit_head(struct h2_stream *s)
 {
-	nghttp2_data_provider data = { .source.ptr = s, .read_callback = h2_send_read };
+	nghttp2_data_provider data = { .read_callback = h2_send_read };
 	bool ends = without_body(s);
 	struct h2_answer head;
 

@@ -39,6 +39,7 @@ static const struct step steps[] = {
 
 static void h2_end(struct machine *m);
 static void drain(struct h2 *h);
+static void feed(struct h2 *h, const void *p, size_t n);
 static void h2_drain(struct worker_client *client);
 static void h2_cut(struct worker_client *client);
 
@@ -120,8 +121,7 @@ void h2_open(struct worker *w, struct arrival *a)
 	worker_client_add(w, &h->client, &client_ops);
 	h->deadline = H2_FIRST_FRAME;
 	machine_deadline(&h->m, w->conf->limits.header_timeout_ms);
-	if (a->early_bytes > 0 && h2_session_feed(h, a->early, a->early_bytes) != 0)
-		h2_terminate(h, NGHTTP2_PROTOCOL_ERROR);
+	feed(h, a->early, a->early_bytes);
 	if (w->draining)
 		drain(h);
 	machine_wake(&h->m);
@@ -149,6 +149,16 @@ static void say_exceeded(struct h2 *h)
 	log_warn("h2_limit", "limit=%s client=%s streams=%u", h2_limit_name(h->limit),
 		 sock_addr_host(&h->from, client), h->stream_count);
 	h2_terminate(h, NGHTTP2_ENHANCE_YOUR_CALM);
+}
+
+static void feed(struct h2 *h, const void *p, size_t n)
+{
+	int r = h2_session_feed(h, p, n);
+
+	if (h->exceeded)
+		say_exceeded(h);
+	else if (r != 0)
+		h2_terminate(h, NGHTTP2_PROTOCOL_ERROR);
 }
 
 /* RFC 9113 §6.8: first it is only announced, since requests may be on their way; a PING tells when the client knows. */
@@ -209,10 +219,7 @@ static int receive(struct h2 *h)
 		}
 		if (n <= 0)
 			return -ECONNRESET;
-		if (h2_session_feed(h, in, (size_t)n) != 0 && !h->exceeded)
-			h2_terminate(h, NGHTTP2_PROTOCOL_ERROR);
-		if (h->exceeded)
-			say_exceeded(h);
+		feed(h, in, (size_t)n);
 		if (h->terminated || ((size_t)n < sizeof(in) && !h->io->ops->buffered(h->io)))
 			return 0;
 	}

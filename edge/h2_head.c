@@ -143,6 +143,12 @@ static bool connects(const struct h2_head *h)
 	return view_eq(pseudo_value(h, H2_METHOD), VIEW("CONNECT"));
 }
 
+/* In origin-form, or «*»: no absolute form, which would name another host. */
+static bool path_valid(struct view path)
+{
+	return view_eq(path, VIEW("*")) || (path.n > 0 && path.p[0] == '/');
+}
+
 /* RFC 9113 §8.3.1, §8.5. */
 static bool pseudo_complete(const struct h2_head *h)
 {
@@ -153,7 +159,7 @@ static bool pseudo_complete(const struct h2_head *h)
 	connect = connects(h);
 	if (h->pseudo[H2_SCHEME].given == connect || h->pseudo[H2_PATH].given == connect)
 		return false;
-	return connect ? h->pseudo[H2_AUTHORITY].given : h->pseudo[H2_PATH].n > 0;
+	return connect ? h->pseudo[H2_AUTHORITY].given : path_valid(pseudo_value(h, H2_PATH));
 }
 
 /* Pseudo fields come first: they are all there now. */

@@ -328,12 +328,9 @@ bool h2_send_may(struct h2_stream *s)
 
 	if (list_linked(&s->queued))
 		return false;
-	if (h->turn == s && s->quantum_left == 0 && h->queued_count > 0) {
-		queue(s, !s->priority.incremental);
-		return false;
-	}
-	if (h->blocked || (h->turn != s && others_wait(s))) {
-		queue(s, false);
+	if (h->turn == s ? h->blocked || (s->quantum_left == 0 && h->queued_count > 0)
+			 : h->blocked || others_wait(s)) {
+		queue(s, h->turn == s && !s->priority.incremental);
 		return false;
 	}
 	return true;

@@ -329,10 +329,7 @@ static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *head
 
 	(void)session;
 	switch (head->type) {
-	case NGHTTP2_DATA:
-		if (head->length > 0 || (head->flags & NGHTTP2_FLAG_END_STREAM))
-			return 0;
-		break;
+	case NGHTTP2_DATA: /* see on_frame */
 	case NGHTTP2_HEADERS:
 	case NGHTTP2_CONTINUATION:
 	case NGHTTP2_RST_STREAM:
@@ -361,6 +358,9 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
 		body_ended(h, frame);
 		break;
 	case NGHTTP2_DATA:
+		if (frame->hd.length == frame->data.padlen &&
+		    !(frame->hd.flags & NGHTTP2_FLAG_END_STREAM))
+			count(h, &h->meters.controls, H2_LIMIT_CONTROLS);
 		body_ended(h, frame);
 		break;
 	case NGHTTP2_RST_STREAM:

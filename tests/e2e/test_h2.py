@@ -65,20 +65,20 @@ class Stepped:
 # --- answers
 
 
-@pytest.mark.parametrize("size", [0, 1, 1 * KIB, 16 * KIB, 16 * KIB + 1, 100 * KIB, 3 * MIB])
-def test_a_miss_and_a_hit(origin, node, size):
-    body = pattern(size)
-    origin.page("/a", body, {**FRESH, "Connection": "x-hop", "X-Hop": "1", "X-Name": "Value"})
+def test_misses_and_hits(origin, node):
     with connect(node) as c:
-        r = c.get("/a")
-        assert (r.status, r.body, r.complete) == (200, body, True)
-        assert r.get("x-name") == "Value" and r.get("x-hop") is None and r.get("connection") is None
-        assert r.get("content-length") == str(size)
-        until_hit(node, "/a", body)
-        r = c.get("/a")
-        assert r.hit and r.body == body and r.complete
-    asked = origin.last("/a")
-    assert asked.get("Via") == "2 brim" and asked.get("Host") == "a.test"
+        for size in (0, 1, 1 * KIB, 16 * KIB, 16 * KIB + 1, 100 * KIB, 3 * MIB):
+            target, body = f"/{size}", pattern(size)
+            origin.page(target, body, {**FRESH, "Connection": "x-hop", "X-Hop": "1", "X-Name": "Value"})
+            r = c.get(target)
+            assert (r.status, r.body, r.complete) == (200, body, True)
+            assert r.get("x-name") == "Value" and r.get("x-hop") is None and r.get("connection") is None
+            assert r.get("content-length") == str(size)
+            until_hit(node, target, body)
+            r = c.get(target)
+            assert r.hit and r.body == body and r.complete
+            asked = origin.last(target)
+            assert asked.get("Via") == "2 brim" and asked.get("Host") == "a.test"
     assert {e["protocol"] for e in node.access_log(3)} == {"HTTP/2.0", "HTTP/1.1"}
 
 
@@ -158,16 +158,15 @@ def test_an_error_of_our_own(origin, node):
 # --- requests
 
 
-@pytest.mark.parametrize("announced", [True, False], ids=["length", "no length"])
-@pytest.mark.parametrize("size", [0, 5, 300 * KIB])
-def test_a_body_goes_up(origin, node, size, announced):
+def test_bodies_go_up(origin, node):
     origin.route("/up")(lambda x: x.reply(x.request.body, PASS))
-    body = pattern(size)
     with connect(node) as c:
-        r = c.finish(c.request("POST", "/up", {"content-length": str(size)} if announced else {}, body))
-        assert r.status == 200 and r.body == body and r.complete
-    up = origin.last("/up")
-    assert up.get("Content-Length") == (str(size) if announced else None)
+        for size in (0, 5, 300 * KIB):
+            for length in (str(size), None):
+                body = pattern(size)
+                r = c.finish(c.request("POST", "/up", {"content-length": length} if length else {}, body))
+                assert r.status == 200 and r.body == body and r.complete
+                assert origin.last("/up").get("Content-Length") == length
 
 
 def test_a_body_with_trailers_and_an_expectation(origin, node):
@@ -252,13 +251,12 @@ MALFORMED = {
 }
 
 
-@pytest.mark.parametrize("name", MALFORMED)
-def test_malformed_heads_end_their_stream_alone(origin, node, name):
+def test_malformed_heads_end_their_stream_alone(origin, node):
     origin.page("/ok", b"ok", PASS)
     with connect(node) as c:
-        s = c.head(c.fields(headers=MALFORMED[name]))
-        c.finish(s)
-        assert s.reset == PROTOCOL_ERROR and s.status is None, s
+        for name, fields in MALFORMED.items():
+            s = c.finish(c.head(c.fields(headers=fields)))
+            assert s.reset == PROTOCOL_ERROR and s.status is None, (name, s)
         assert c.get("/ok").body == b"ok"
     assert origin.count() == 1
 
@@ -292,11 +290,9 @@ def test_heads_over_the_limit(origin, node):
 # --- answers that break off
 
 
-@pytest.mark.parametrize("framing", FRAMINGS)
+@pytest.mark.parametrize("framing", ["length", "chunked"])
 @pytest.mark.parametrize("fresh", [FRESH, PASS], ids=["stored", "relayed"])
 def test_a_cut_answer_is_reset(origin, node, framing, fresh):
-    if framing == "close":
-        pytest.skip("there the close is the end")
     page = Stepped(origin, "/a", 210 * KIB, framing, fresh)
     with connect(node) as c:
         s = c.request("GET", "/a")

@@ -9,6 +9,7 @@
 #include <openssl/x509v3.h>
 
 #include "edge/base/clock.h"
+#include "edge/base/tls.h"
 #include "edge/tls_check_pair.h"
 
 static const struct tls_pair_keys named = { "certificate", "key", "ocsp" }, unnamed = { 0 };
@@ -217,25 +218,31 @@ static void check_origin(struct tls_checker *t, const struct conf_origin *origin
 		check_ca(t, "ca", origin->tls.ca_path, origin->tls.ca);
 }
 
+static void check_all(struct tls_checker *t)
+{
+	check_directory(t);
+	for (size_t i = 0; i < t->conf->site_count; i++)
+		check_site(t, i);
+	stand_at(t, 1, "/admin/tls");
+	check_one(t, &t->conf->admin_tls);
+	for (size_t i = 0; i < t->conf->origin_count; i++)
+		check_origin(t, &t->conf->origins[i]);
+}
+
 void tls_check(const struct conf *c, const struct conf_places *places, struct conf_faults *faults)
 {
 	struct tls_checker t = { .conf = c,
 				 .places = places,
 				 .faults = faults,
 				 .now = (time_t)(clock_wall().ms / 1000),
+				 .context = tls_context(true),
 				 .directory = sk_X509_new_null() };
 
-	if (t.directory == NULL) {
+	if (t.directory != NULL && t.context != NULL)
+		check_all(&t);
+	else
 		conf_fault(faults, "configuration", "no memory to check its certificates");
-		return;
-	}
-	check_directory(&t);
-	for (size_t i = 0; i < c->site_count; i++)
-		check_site(&t, i);
-	stand_at(&t, 1, "/admin/tls");
-	check_one(&t, &c->admin_tls);
-	for (size_t i = 0; i < c->origin_count; i++)
-		check_origin(&t, &c->origins[i]);
 	sk_X509_pop_free(t.directory, X509_free);
+	SSL_CTX_free(t.context);
 	ERR_clear_error();
 }

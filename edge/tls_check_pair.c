@@ -178,6 +178,27 @@ static bool check_key(const struct tls_checker *t, const char *key, const struct
 	return false;
 }
 
+/* What is left: the level of security that OpenSSL asks of keys and signatures. */
+static bool check_taken(const struct tls_checker *t, const char *key, const struct tls_pair *p)
+{
+	STACK_OF(X509) *behind = sk_X509_dup(p->chain);
+	const char *reason;
+
+	if (behind != NULL)
+		(void)sk_X509_shift(behind);
+	bool taken = behind != NULL &&
+		     SSL_CTX_use_cert_and_key(t->context, p->leaf, p->key, behind, 1) == 1;
+
+	sk_X509_free(behind);
+	if (taken)
+		return true;
+	reason = ERR_reason_error_string(ERR_peek_last_error());
+	TLS_TELL(t, key, "OpenSSL refuses %s: %s", p->conf->certificate_path.p,
+		 reason != NULL ? reason : "no memory");
+	ERR_clear_error();
+	return false;
+}
+
 /* The response about this certificate; NULL: there is none. */
 static OCSP_SINGLERESP *find_response(OCSP_BASICRESP *basic, X509 *leaf)
 {
@@ -244,7 +265,8 @@ bool tls_pair_check(const struct tls_checker *t, const struct tls_pair_keys *key
 		return false;
 	}
 	out->leaf = sk_X509_value(p.chain, 0);
-	bool good = check_chain(t, keys->certificate, out) && check_key(t, keys->key, out);
+	bool good = check_chain(t, keys->certificate, out) && check_key(t, keys->key, out) &&
+		    check_taken(t, keys->certificate, out);
 
 	check_times(t, keys->certificate, out);
 	if (conf->ocsp.n > 0)

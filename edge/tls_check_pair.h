@@ -2,7 +2,7 @@
 #ifndef BRIM_EDGE_TLS_CHECK_PAIR_H
 #define BRIM_EDGE_TLS_CHECK_PAIR_H
 
-#include <openssl/x509.h>
+#include <openssl/ssl.h>
 #include <time.h>
 
 #include "conf/fault.h"
@@ -15,6 +15,7 @@ struct tls_checker {
 	time_t now;
 	char at[CONF_POINTER_BYTES]; /* the object that is looked at: "/sites/0/tls" */
 	size_t index, count;	     /* of the pair, and of how many in that object */
+	SSL_CTX *context;	     /* as the workers', to try pairs with */
 	STACK_OF(X509) * directory;  /* first certificates of "tls.directory" */
 };
 

@@ -8,6 +8,7 @@ import subprocess
 
 import pytest
 
+from brimtest import TlsConnection
 from brimtest.certs import openssl
 
 
@@ -136,6 +137,8 @@ def test_what_is_in_the_files(checker, certs, pair):
          certificate=[pair.certificate, other.certificate], key=[pair.key, other.key])
     said(f"{at}key: names 1 files for 2 certificates: name one for each, in their order",
          certificate=[pair.certificate, other.certificate], key=[pair.key])
+    old = certs.issue("a.test", digest="sha1")
+    said(f"{at}certificate: OpenSSL refuses {old.certificate}: ca md too weak", **old.conf)
     weak = checker.write("weak.key", openssl("genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:1024"))
     openssl("req", "-x509", "-new", "-key", weak, "-subj", "/CN=a.test", "-addext", "subjectAltName=DNS:a.test", "-days", "30",
             "-out", f"{checker.directory}/weak.pem")
@@ -347,7 +350,13 @@ def test_reload_reads_the_files_again(origin, make_node, certs, tmp_path):
 def test_what_a_reload_may_change(origin, make_node, certs):
     pair = certs.issue(["a.test", "*.a.test"])
     node = make_node(origin)
-    listener = {"address": node.address, "proxy_protocol": {"from": ["10.0.0.0/8"]}, "protocols": ["h2", "http/1.1"]}
+    origin.page("/", b"hello\n")
+    listener = {"address": node.address, "proxy_protocol": {"from": ["10.0.0.0/8"]}, "protocols": ["http/1.1"], "tls": True}
     node.reload({"listeners": [listener], "tls": {"tickets": {"rotate": "1h"}}}, site={"tls": pair.conf})
+    with TlsConnection(node.address, certs.root) as c:
+        c.request()
+        assert c.response().body == b"hello\n"
+    node.reload({"listeners": [{"address": node.address}]}, site={"tls": None})
+    assert node.get("/").body == b"hello\n"
     refused = node.reload({"admin": {"metrics_listen": ["127.0.0.1:9"]}}, ok=False)
     assert "/admin/metrics_listen: a reload can't change it" in refused["fault"]

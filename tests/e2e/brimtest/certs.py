@@ -97,16 +97,16 @@ class Certs:
         os.chmod(self._path(name), 0o600)
         return self._path(name)
 
-    def _sign(self, key, out, name, issuer, issuer_key, extensions, start=None, end=None):
+    def _sign(self, key, out, name, issuer, issuer_key, extensions, start=None, end=None, digest="sha256"):
         now = datetime.datetime.now(datetime.timezone.utc)
         start, end = start or now - datetime.timedelta(hours=1), end or now + datetime.timedelta(days=3650)
         with open(out + ".ext", "w") as f:
             f.write("subjectKeyIdentifier=hash\nauthorityKeyIdentifier=keyid\n" + extensions)
         openssl("req", "-new", "-key", key, "-subj", f"/CN={name[:60]}", "-out", out + ".csr", "-config", self._path("config"))
         openssl("ca", "-batch", "-notext", "-config", self._path("config"), "-in", out + ".csr", "-cert", issuer, "-keyfile",
-                issuer_key, "-startdate", date(start), "-enddate", date(end), "-extfile", out + ".ext", "-out", out)
+                issuer_key, "-startdate", date(start), "-enddate", date(end), "-extfile", out + ".ext", "-out", out, "-md", digest)
 
-    def issue(self, names, kind="ec", days=90, not_before=None, not_after=None, usage="serverAuth,clientAuth"):
+    def issue(self, names, kind="ec", days=90, not_before=None, not_after=None, usage="serverAuth,clientAuth", digest="sha256"):
         """A Pair for host names and addresses (or one). not_before, not_after: datetimes; else from now, for that many days."""
         names = [names] if isinstance(names, str) else list(names)
         self.count += 1
@@ -115,7 +115,7 @@ class Certs:
         end = not_after or (not_before or datetime.datetime.now(datetime.timezone.utc)) + datetime.timedelta(days=days)
         self._sign(key, stem + ".leaf.pem", names[0], self.intermediate, self.intermediate_key,
                    "basicConstraints=critical,CA:FALSE\nkeyUsage=critical,digitalSignature\n"
-                   f"extendedKeyUsage={usage}\nsubjectAltName={','.join(map(alternative, names))}\n", not_before, end)
+                   f"extendedKeyUsage={usage}\nsubjectAltName={','.join(map(alternative, names))}\n", not_before, end, digest)
         with open(stem + ".pem", "w") as out:
             for part in (stem + ".leaf.pem", self.intermediate):
                 with open(part) as f:

@@ -13,6 +13,7 @@
 #include "edge/http/head.h"
 
 struct exchange;
+struct io;
 struct tls_identity;
 
 /* The head of an answer: status line, then fields, then ours; framing is the connection's business. */
@@ -45,6 +46,11 @@ struct exchange_ops {
 	int (*finish)(struct exchange *x, struct view trailers);
 	/* The answer is broken: the client must notice. */
 	void (*abort)(struct exchange *x);
+	/* After the finish of a 101: the connection is a stream of bytes, for the request to use until it is done. *out_early: what
+	 * the client has sent behind its head. The request is woken once for events that it asks for by tunnel_want.
+	 * NULL: no protocol can follow on this one. */
+	struct io *(*tunnel)(struct exchange *x, struct view *out_early);
+	void (*tunnel_want)(struct exchange *x, unsigned events);
 	/* The request is over and will not touch x again. Called once, last. */
 	void (*done)(struct exchange *x);
 };

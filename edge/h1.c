@@ -197,6 +197,10 @@ static bool speaks_1_1(const struct connection *c)
 
 static void put_framing(const struct connection *c, const struct answer *a, struct text *t)
 {
+	if (a->status == 101) {
+		text_put(t, VIEW("Connection: upgrade\r\n\r\n"));
+		return;
+	}
 	if (a->length >= 0 && a->status != 204) { /* RFC 9110 §8.6 */
 		text_put(t, VIEW("Content-Length: "));
 		text_decimal(t, a->length);
@@ -504,6 +508,21 @@ static void h1_abort(struct exchange *x)
 		reset_on_close(c, true);
 }
 
+static struct io *h1_tunnel(struct exchange *x, struct view *out_early)
+{
+	struct connection *c = of(x);
+
+	*out_early = input(c);
+	c->in_start = c->in_end;
+	c->keep_alive = false;
+	return c->io;
+}
+
+static void h1_tunnel_want(struct exchange *x, unsigned events)
+{
+	watch_want(&of(x)->m.watch, events);
+}
+
 static void h1_done(struct exchange *x)
 {
 	struct connection *c = of(x);
@@ -524,5 +543,7 @@ const struct exchange_ops h1_ops = {
 	.taking = h1_taking,
 	.finish = h1_finish,
 	.abort = h1_abort,
+	.tunnel = h1_tunnel,
+	.tunnel_want = h1_tunnel_want,
 	.done = h1_done,
 };

@@ -7,6 +7,7 @@
 
 static const char *const phrases[600] = {
 	[100] = "Continue",
+	[101] = "Switching Protocols",
 	[102] = "Processing",
 	[103] = "Early Hints",
 	[200] = "OK",

@@ -19,6 +19,7 @@
 #include "edge/text.h"
 #include "edge/tls_server.h"
 #include "edge/transfer.h"
+#include "edge/tunnel.h"
 
 enum { KEPT_REQUESTS = 256 };
 #define ALLOW_LINE "Allow: GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH\r\n"
@@ -43,8 +44,10 @@ static const struct step steps[] = {
 	[REQUEST_INVALIDATE] = { "invalidate", request_step_invalidate },
 	[REQUEST_PARTS] = { "parts", request_step_parts }, /* send_timeout */
 	[REQUEST_PURGE] = { "purge", request_step_purge },
-	[REQUEST_SEND] = { "send", step_send },	      /* send_timeout */
-	[REQUEST_FINISH] = { "finish", step_finish }, /* send_timeout */
+	[REQUEST_SWITCH] = { "switch", request_step_switch }, /* send_timeout */
+	[REQUEST_TUNNEL] = { "tunnel", request_step_tunnel }, /* tunnel_timeout */
+	[REQUEST_SEND] = { "send", step_send },		      /* send_timeout */
+	[REQUEST_FINISH] = { "finish", step_finish },	      /* send_timeout */
 	[REQUEST_END] = { "end", step_end },
 };
 
@@ -371,6 +374,12 @@ static void apply_rules(struct request *r)
 static enum step_result choose_way(struct request *r)
 {
 	r->store_reason = STORE_YES;
+	r->upgrade = tunnel_offer(r);
+	if (r->upgrade.n > 0) {
+		r->why = FORWARD_BYPASS;
+		r->result = STATS_PASS;
+		return request_goto(r, REQUEST_FETCH);
+	}
 	switch (verdict_request(r->rq, &r->cache)) {
 	case REQUEST_RANGE:
 		r->ranged = r->rq->method == METHOD_GET;
@@ -665,6 +674,7 @@ static void drop_all(struct request *r)
 	}
 	if (r->pipe != NULL)
 		pipe_give(&r->w->pipes, &r->pipe);
+	tunnel_free(r);
 	fetch_free(&r->fetch);
 	if (r->claim != NULL)
 		cache_claim_drop(&r->claim);

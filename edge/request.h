@@ -11,6 +11,7 @@
  *   request_invalidate.c  what an unsafe method makes unusable
  *   request_purge.c    PURGE
  *   transfer.c         joins a fetch to a fill; the request follows the fill
+ *   tunnel.c           when origin and client change the protocol
  */
 #ifndef BRIM_EDGE_REQUEST_H
 #define BRIM_EDGE_REQUEST_H
@@ -36,6 +37,7 @@ enum forward_reason {
 
 struct transfer;
 struct answer_parts;
+struct tunnel;
 
 /* Scopes on their way to the keeper. */
 struct purging {
@@ -65,7 +67,8 @@ struct request {
 	struct sock_addr client;
 	bool peer_trusted, from_downstream;
 	struct view request_id;
-	bool background; /* nobody waits for the answer: revalidate and end */
+	struct view upgrade; /* the protocols that the origin is offered; empty: none */
+	bool background;     /* nobody waits for the answer: revalidate and end */
 	bool health;
 
 	/* What the cache has. */
@@ -104,6 +107,7 @@ struct request {
 	struct cache_reader reader;
 	uint64_t offset, until;	    /* in the stored body: where sending stands, and ends */
 	struct answer_parts *parts; /* a multipart answer; NULL: none */
+	struct tunnel *tunnel;	    /* NULL: none */
 	bool ranged;		    /* GET with Range */
 	struct view body;	    /* an answer from memory */
 	enum stats_result result;   /* STATS_RESULTS: none of them */
@@ -135,6 +139,8 @@ enum request_step {
 	REQUEST_DELIVER,
 	REQUEST_PARTS,
 	REQUEST_PURGE,
+	REQUEST_SWITCH,
+	REQUEST_TUNNEL,
 	REQUEST_SEND,
 	REQUEST_FINISH,
 	REQUEST_END,
@@ -153,6 +159,8 @@ enum step_result request_step_follow(struct machine *m);
 enum step_result request_step_purge(struct machine *m);
 enum step_result request_step_invalidate(struct machine *m);
 enum step_result request_step_parts(struct machine *m);
+enum step_result request_step_switch(struct machine *m);
+enum step_result request_step_tunnel(struct machine *m);
 
 struct request *request_of(struct machine *m);
 /* What rules look at. */

@@ -18,6 +18,7 @@
 #include "edge/shape.h"
 #include "edge/text.h"
 #include "edge/transfer.h"
+#include "edge/tunnel.h"
 
 enum {
 	RELAY_BYTES = 1 << 20, /* a turn's share */
@@ -45,6 +46,7 @@ enum step_result request_step_fetch(struct machine *m)
 		.body = r->rq->framing,
 		.body_bytes = r->rq->length,
 		.wants_interim = r->rq->minor > 0 && !r->background,
+		.upgrade = r->upgrade,
 	};
 
 	r->collapsed = false; /* it waited in vain */
@@ -523,6 +525,11 @@ enum step_result request_step_await(struct machine *m)
 	case FETCH_ENDED:
 		machine_no_deadline(m);
 		return head_came(r);
+	case FETCH_SWITCHED:
+		machine_no_deadline(m);
+		note_origin(r);
+		shape_rules_of(r, fetch_response(r->fetch));
+		return tunnel_begin(r);
 	case FETCH_FAILED:
 		break;
 	}

@@ -57,8 +57,8 @@ struct stats_worker *stats_worker(struct stats *s, unsigned worker)
 	CHECK_MAGIC(s, STATS_MAGIC);
 	CHECK(worker < s->workers);
 	struct stats_gauges *g = &s->at[worker].gauges;
-	uint64_t *open_things[] = { &g->connections, &g->requests,    &g->loop_lag_us,
-				    &g->origin_idle, &g->origin_busy, &g->fills };
+	uint64_t *open_things[] = { &g->connections, &g->requests, &g->loop_lag_us, &g->origin_idle,
+				    &g->origin_busy, &g->fills,	   &g->tunnels };
 
 	for (size_t i = 0; i < ARRAY_LEN(open_things); i++)
 		stats_set(open_things[i], 0);
@@ -134,7 +134,12 @@ static const struct site_family {
 	{ "request_body_bytes", "bytes", "Bodies received from clients.", SITE(request_body_bytes), NULL, { NULL } },
 	{ "origin_requests", NULL, "Requests sent to origins.", SITE(origin_requests), NULL, { NULL } },
 	{ "origin_errors", NULL, "Requests to origins that failed.", SITE(origin_errors), NULL, { NULL } },
-	{ "untaggable_responses", NULL, "Responses not stored since they have more tags than can be kept.", SITE(untaggable), NULL, { NULL } },
+	{ "untaggable_responses",
+	  NULL,
+	  "Responses not stored since they have more tags than can be kept.",
+	  SITE(untaggable),
+	  NULL,
+	  { NULL } },
 };
 
 static const struct {
@@ -155,8 +160,8 @@ static const struct gauge_family {
 	{ "worker_connections", NULL, "Client connections open.", GAUGE(connections), false },
 	{ "worker_requests", NULL, "Requests being served.", GAUGE(requests), false },
 	{ "worker_accepted_connections", NULL, "Client connections accepted.", GAUGE(accepted), true },
-	{ "worker_bad_proxy_headers", NULL, "Connections closed for the lack of a valid PROXY header.",
-	  GAUGE(proxy_headers_bad), true },
+	{ "worker_bad_proxy_headers", NULL,
+	  "Connections closed for the lack of a valid PROXY header.", GAUGE(proxy_headers_bad), true },
 	{ "worker_loop_lag_seconds", "seconds", "The event loop's longest turn in the last second.",
 	  GAUGE(loop_lag_us), false },
 	{ "worker_loop_lag_max_seconds", "seconds", "Its longest turn ever.",
@@ -172,6 +177,8 @@ static const struct gauge_family {
 	{ "worker_origin_tls_failures", NULL, "TLS handshakes with origins that failed.",
 	  GAUGE(origin_tls_failures), true },
 	{ "worker_fills", NULL, "Objects being written to a store.", GAUGE(fills), false },
+	{ "worker_tunnels", NULL, "Connections that have changed to another protocol (WebSocket).",
+	  GAUGE(tunnels), false },
 	{ "worker_h2_streams", NULL, "Streams of HTTP/2 that clients began.", GAUGE(h2_streams), true },
 	{ "worker_h2_limit_resets", NULL, "HTTP/2 connections ended: too many streams reset.",
 	  GAUGE(h2_limits[H2_LIMIT_RESETS]), true },

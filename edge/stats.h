@@ -15,8 +15,8 @@
 
 #include "conf/conf.h"
 #include "edge/base/check.h"
-#include "edge/stats_tls.h"
 #include "edge/h2_limit.h"
+#include "edge/stats_tls.h"
 
 /* How a request was answered. */
 enum stats_result {
@@ -64,9 +64,9 @@ struct stats_gauges {
 	uint64_t origin_idle, origin_busy; /* connections */
 	/* With origins, since the node's start; those resumed are among the handshakes, those that failed are not. */
 	uint64_t origin_tls_handshakes, origin_tls_resumed, origin_tls_failures;
-	uint64_t fills;			   /* going on now */
-	uint64_t h2_streams;		   /* begun */
-	uint64_t h2_limits[H2_LIMITS];	   /* connections ended for it */
+	uint64_t fills, tunnels;       /* going on now */
+	uint64_t h2_streams;	       /* begun */
+	uint64_t h2_limits[H2_LIMITS]; /* connections ended for it */
 } __attribute__((aligned(64)));
 
 struct stats_worker {

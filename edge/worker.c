@@ -372,7 +372,8 @@ static bool speaks_tls(const struct conf *c)
 /* The master has checked them: what fails here is memory, and then those of the last snapshot go on. */
 static void use_certificates(struct worker_process *p)
 {
-	struct tls_server *s = speaks_tls(p->w.conf) ? tls_server_new(p->w.conf, p->given->tickets) : NULL;
+	struct tls_server *s = speaks_tls(p->w.conf) ? tls_server_new(p->w.conf, p->given->tickets)
+						     : NULL;
 
 	if (s == NULL && speaks_tls(p->w.conf)) {
 		log_error("certificates_kept", "error=%d", ENOMEM);
@@ -469,6 +470,7 @@ static void on_tick(struct timer *t)
 	count_origin_handshakes(w);
 	stats_set(&w->stats->gauges.requests, w->request_count);
 	stats_set(&w->stats->gauges.fills, w->transfer_count);
+	stats_set(&w->stats->gauges.tunnels, w->tunnel_count);
 	end_if_idle(p);
 }
 

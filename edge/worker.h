@@ -33,7 +33,7 @@ struct worker {
 	uint32_t magic;
 	unsigned slot;
 	struct loop *loop;
-	struct conf *conf; /* the current snapshot; requests ref it */
+	struct conf *conf;	/* the current snapshot; requests ref it */
 	struct tls_server *tls; /* made of it; NULL: no listener speaks TLS */
 	struct cache *cache;
 	struct origin_pool *origins;
@@ -46,7 +46,8 @@ struct worker {
 	struct access_log *access;
 	struct list clients; /* of struct worker_client; connection_count of them */
 	unsigned connection_count, request_count;
-	unsigned transfer_count;   /* fills under way, with or without a client */
+	unsigned transfer_count; /* fills under way, with or without a client */
+	unsigned tunnel_count;
 	unsigned background_waits; /* requests for nobody that wait for a claim */
 	bool draining;		   /* no keep-alive from now on; done when connection_count is 0 */
 	uint64_t boot_secret[2];   /* random, for request ids and hash seeds */

@@ -1,6 +1,6 @@
 /*
- * A fetch's life and what its owner asks; the steps are in dial.c, fetch_send.c, fetch_head.c and
- * fetch_body.c (parts.h shows how they follow on each other).
+ * A fetch's life and what its owner asks; the steps are in dial.c, fetch_send.c, fetch_head.c,
+ * fetch_body.c and fetch_stream.c (parts.h shows how they follow on each other).
  *
  * Fetches run in the owner's loop but never call it: they post its «wake», and it asks. A fetch
  * that is over has let go of connection and buffers; only its heads, in the arena, remain until
@@ -27,6 +27,7 @@ static const struct step steps[] = {
 	[FETCH_STEP_SEND] = { "send", fetch_step_send }, /* between_bytes, while the socket is full */
 	[FETCH_STEP_HEAD] = { "head", fetch_step_head }, /* first_byte, for the whole head */
 	[FETCH_STEP_BODY] = { "body", fetch_step_body }, /* between_bytes, while the owner waits */
+	[FETCH_STEP_STREAM] = { "stream", fetch_step_stream }, /* the owner's own */
 	[FETCH_STEP_OVER] = { "over", step_over },
 };
 
@@ -245,7 +246,7 @@ static void release(struct fetch *f)
 }
 
 /* «start» Host: HOST CRLF «framing fields» CRLF: all but the host, which may be the server's, is put
- * together now, so that an attempt copies nothing. Connection is left out: 1.1 persists by default. */
+ * together now, so that an attempt copies nothing. Connection is left out where it has nothing to say: 1.1 persists by default. */
 static int copy_request(struct fetch *f, const struct fetch_request *r)
 {
 	char line[64];
@@ -253,11 +254,18 @@ static int copy_request(struct fetch *f, const struct fetch_request *r)
 
 	f->prefix = join(&f->arena, (struct view[]){ r->start, VIEW("Host: ") }, 2);
 	f->host = arena_copy(&f->arena, r->host);
-	f->rest = join(&f->arena, (struct view[]){ VIEW("\r\n"), framing, r->fields, VIEW("\r\n") }, 4);
-	if (f->prefix.p == NULL || f->host.p == NULL || f->rest.p == NULL)
+	f->upgrade = arena_copy(&f->arena, r->upgrade);
+	f->rest = join(&f->arena,
+		       (struct view[]){ VIEW("\r\n"), framing, r->fields,
+					r->upgrade.n > 0 ? VIEW("Connection: upgrade\r\nUpgrade: ")
+							 : (struct view){ 0 },
+					f->upgrade, r->upgrade.n > 0 ? VIEW("\r\n\r\n") : VIEW("\r\n") },
+		       6);
+	if (f->prefix.p == NULL || f->host.p == NULL || f->upgrade.p == NULL || f->rest.p == NULL)
 		return -ENOMEM;
 	f->method = r->method;
 	f->wants_interim = r->wants_interim;
+	f->fresh_only = r->upgrade.n > 0; /* it may never come back */
 	f->request_framing = r->body;
 	f->request_left = r->body == FRAMING_LENGTH ? r->body_bytes : 0;
 	f->request_given = r->body == FRAMING_NONE || (r->body == FRAMING_LENGTH && r->body_bytes == 0);

@@ -7,6 +7,9 @@
  * The owner pulls the body: from memory what was read with the head or with chunk sizes, the rest by splice; over
  * TLS in user space all of it from memory.
  *
+ * Where the owner offers a change of protocol and the origin agrees (101), the connection is the owner's as a stream of
+ * bytes from then on (fetch_stream_*).
+ *
  * Lifetime: fetch_new → (wake …) → fetch_free at any time. Freed before its end was proved, the connection is closed;
  * after it, it goes back to the pool.
  */
@@ -50,12 +53,14 @@ struct fetch_request {
 	enum http_framing body; /* NONE, LENGTH, CHUNKED */
 	uint64_t body_bytes;	/* with LENGTH */
 	bool wants_interim; /* keep 1xx heads for the owner (FETCH_INTERIM); else they are skipped */
+	struct view upgrade; /* protocols that the origin may change to, "a, b" (RFC 9110 §7.8); empty: none. No body then */
 };
 
 enum fetch_state {
 	FETCH_STARTING, /* no answer yet */
 	FETCH_INTERIM,	/* a 1xx head is there: fetch_response; go on with fetch_interim_done */
 	FETCH_HEAD,	/* the final head is there; body follows by fetch_body_* */
+	FETCH_SWITCHED, /* 101, to a protocol of «upgrade»: fetch_response; fetch_stream_* follow */
 	FETCH_ENDED,	/* the body's end was proved and everything was taken */
 	FETCH_FAILED,
 };
@@ -132,6 +137,14 @@ int64_t fetch_body_left(const struct fetch *f);
 struct view fetch_trailers(const struct fetch *f);
 /* The owner isn't pulling for a while (its client is slow): the between-bytes timeout rests until fetch_body_next is called again. */
 void fetch_pause(struct fetch *f);
+
+/* --- after FETCH_SWITCHED ----------------------------------------------------------------------- */
+
+/* The owner reads and writes by the stream's calls. *out_early: what was read along with the head, until it is taken. */
+struct io *fetch_stream(struct fetch *f, struct view *out_early);
+void fetch_stream_took(struct fetch *f, size_t n);
+/* The events (WATCH_…) of which «wake» is to tell from now on; each is told once. */
+void fetch_stream_want(struct fetch *f, unsigned events);
 
 /* For the statistics: idle and busy connections of this worker. */
 void origin_pool_counts(const struct origin_pool *p, unsigned *out_idle, unsigned *out_busy);

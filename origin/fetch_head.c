@@ -18,6 +18,7 @@ enum parsed { PARSED_MORE, PARSED_SKIPPED, PARSED_INTERIM, PARSED_FINAL, PARSED_
 
 static enum parsed parse(struct fetch *f);
 static enum parsed interim(struct fetch *f);
+static enum parsed switched(struct fetch *f);
 static enum parsed final(struct fetch *f);
 static int keep_response(struct fetch *f);
 static void rebase(struct view *v, const char *from, const char *to);
@@ -156,11 +157,21 @@ static enum parsed parse(struct fetch *f)
 	}
 	if (r->status >= 200)
 		return final(f);
-	if (r->status == 101) { /* we never ask for an upgrade */
+	return r->status == 101 ? switched(f) : interim(f);
+}
+
+static enum parsed switched(struct fetch *f)
+{
+	if (!f->request_sent || !fetch_stream_agreed(f)) {
 		fetch_fail(f, FETCH_PROTOCOL_ERROR);
 		return PARSED_FAILED;
 	}
-	return interim(f);
+	enum parsed found = final(f);
+	if (found == PARSED_FINAL) {
+		f->state = FETCH_SWITCHED;
+		f->machine.step = FETCH_STEP_STREAM;
+	}
+	return found;
 }
 
 static enum parsed interim(struct fetch *f)

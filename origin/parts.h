@@ -7,6 +7,7 @@
  *   fetch_send.c  the request: head and body
  *   fetch_head.c  the answer's head, interim ones too; retry
  *   fetch_body.c  the answer's body: framing, memory and splice
+ *   fetch_stream.c  what follows when the protocol is changed
  *
  *   step     descriptor  may be called                      ends by
  *   CHOOSE   none        fetch_send (kept in a buffer)      a connection, or OVER
@@ -15,6 +16,7 @@
  *   SEND     ours        fetch_send, fetch_interim_done     all is sent (HEAD), or an early answer (BODY)
  *   HEAD     ours        fetch_interim_done                 the final head (BODY); CHOOSE once for a retry
  *   BODY     ours        fetch_body_*                       proof of the end: back to the pool (OVER)
+ *   STREAM   ours        fetch_stream_* (101)               fetch_free
  *   OVER     none        fetch_free
  */
 #ifndef BRIM_ORIGIN_PARTS_H
@@ -31,6 +33,7 @@ enum fetch_step {
 	FETCH_STEP_SEND,
 	FETCH_STEP_HEAD,
 	FETCH_STEP_BODY,
+	FETCH_STEP_STREAM,
 	FETCH_STEP_OVER,
 };
 
@@ -66,6 +69,7 @@ struct fetch {
 	/* the request */
 	enum http_method method;
 	struct view prefix, host, rest; /* start line and «Host: »; empty host: the server's; the rest */
+	struct view upgrade;
 	size_t head_sent;
 	enum http_framing request_framing;
 	uint64_t request_left; /* payload still to be given, with LENGTH */
@@ -145,6 +149,11 @@ enum step_result fetch_broken_off(struct fetch *f, int error);
 /* fetch_body.c */
 void fetch_body_begin(struct fetch *f);
 enum step_result fetch_step_body(struct machine *m);
+
+/* fetch_stream.c */
+/* Is the 101 an answer to what was asked for? */
+bool fetch_stream_agreed(const struct fetch *f);
+enum step_result fetch_step_stream(struct machine *m);
 
 /* fetch.c */
 /* Closes and releases all; wakes the owner. Returns STEP_PARK. */

@@ -95,9 +95,11 @@ class Soak:
         p = self.pages[int(rest)]
         version = p.version  # as it is when the request comes
         fields = {"Cache-Control": f"max-age={p.lifetime}", "ETag": p.tag(version)}
+        tags = {"xkey": f"p{p.number} t{p.number % 7}"}
         if x.request.get("If-None-Match") == p.tag(version):
-            x.reply(status=304, headers=fields)
+            x.reply(status=304, headers={**fields, **tags} if p.number % 2 else fields)
             return
+        fields.update(tags)
         f = Feed(x, p.size, p.framing, fields)
         body = p.body(version)
         if p.number % 5 == 0:  # a slow one
@@ -303,21 +305,45 @@ class Soak:
         rng = random.Random(seed)
         while not self.stop.wait(0.02):
             p = self.page(rng) if rng.random() < 0.5 else self.pages[rng.randrange(SMALL + LARGE)]
+            scope, = rng.choices(*zip(*self.SCOPES.items()))
+            self.purge_scope(scope, p, rng.random() < 0.3, rng.random() < 0.3)
+
+    # How often each is purged. What names everything is rare, or there would be no hits.
+    SCOPES = {"url": 70, "tag": 15, "shared tag": 2, "prefix": 12, "host": 0.2, "site": 0.2, "all": 0.2}
+
+    def purge_scope(self, scope, p, soft, by_traffic):
+        """The pages that it names get a new version; once it is answered nobody may see an older one of them."""
+        named = {"url": lambda q: q is p, "tag": lambda q: q is p, "shared tag": lambda q: q.number % 7 == p.number % 7,
+                 "prefix": lambda q: q.target.startswith(p.target)}.get(scope, lambda q: True)
+        pages = [q for q in self.pages if named(q)]
+        with self.lock:
+            for q in pages:
+                q.version += 1
+            versions = [q.version for q in pages]
+        try:
+            answered = self.ask_traffic(scope, p, soft) if by_traffic else self.ask_admin(scope, p, soft)
+        except (OSError, AssertionError):  # the keeper or a worker is just being replaced
+            answered = False
+        if answered:
             with self.lock:
-                p.version += 1
-                version = p.version
-            try:
-                if rng.random() < 0.3:
-                    answered = self.node.request("PURGE", p.target, {"Soft-Purge": "1"} if rng.random() < 0.5 else {}).status == 200
-                else:
-                    self.node.purge(p.target, soft=rng.random() < 0.3)
-                    answered = True
-            except (OSError, AssertionError):  # the keeper or a worker is just being replaced
-                answered = False
-            if answered:
-                with self.lock:
-                    p.floor = max(p.floor, version)
-                self.count("purged")
+                for q, version in zip(pages, versions):
+                    q.floor = max(q.floor, version)
+            self.count("purged")
+            self.count(f"purged by {scope}")
+
+    def ask_admin(self, scope, p, soft):
+        body = {"url": {"urls": [f"http://a.test{p.target}"]}, "tag": {"tags": [f"p{p.number}"], "site": "a"},
+                "shared tag": {"tags": [f"t{p.number % 7}"]}, "prefix": {"prefixes": [f"a.test{p.target}"]},
+                "host": {"hosts": ["a.test"]}, "site": {"sites": ["a"]}, "all": {"all": True}}[scope]
+        return self.node.admin("POST", "/v1/purge", {**body, "soft": soft}).status == 200
+
+    def ask_traffic(self, scope, p, soft):
+        target, tags = {"url": (p.target, None), "tag": ("/", f"p{p.number}"), "shared tag": ("/", f"x, t{p.number % 7}"),
+                        "prefix": (p.target + "*", None)}.get(scope, ("/*", None))
+        headers = {"xkey": tags} if tags else {}
+        if soft:
+            headers["Soft-Purge"] = "1"
+        return self.node.request("PURGE", target, headers).status == 200
 
     def purge_everything(self):
         with self.lock:
@@ -401,6 +427,7 @@ def test_soak(origin, make_node):
     assert "check_failed" not in text, "an assertion failed"
     assert len(node.log("child_died")) == killed, "somebody died of something else"
     assert soak.counts.get("hit", 0) > 100 and soak.counts.get("purged", 0) > 10
+    assert all(soak.counts.get(f"purged by {scope}", 0) > 0 for scope in ("url", "tag", "prefix"))
     assert soak.most <= 64 * MIB, f"{soak.most} bytes on disk"
     leaks.after(origin, 30)
     node.stop(signal.SIGTERM)

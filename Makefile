@@ -226,6 +226,13 @@ run:
 install: all
 	install -D -m 755 build/brim $(DESTDIR)$(PREFIX)/sbin/brim
 	install -D -m 755 build/brimctl $(DESTDIR)$(PREFIX)/bin/brimctl
+	install -D -m 644 docs/man/brim.8 $(DESTDIR)$(PREFIX)/share/man/man8/brim.8
+	install -D -m 644 docs/man/brimctl.1 $(DESTDIR)$(PREFIX)/share/man/man1/brimctl.1
+	mkdir -p $(DESTDIR)$(PREFIX)/share/man/man5
+	docs/man/from-configuration > $(DESTDIR)$(PREFIX)/share/man/man5/brim.json.5
+	install -D -m 644 docs/completions/brimctl.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/brimctl
+	install -D -m 644 docs/completions/_brimctl $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_brimctl
+	install -D -m 644 docs/completions/brimctl.fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/brimctl.fish
 	mkdir -p $(DESTDIR)$(PREFIX)/lib/systemd/system $(DESTDIR)$(PREFIX)/lib/sysusers.d
 	sed 's,@PREFIX@,$(PREFIX),g' systemd/brim.service > $(DESTDIR)$(PREFIX)/lib/systemd/system/brim.service
 	install -m 644 systemd/brim.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/brim.conf

@@ -6,6 +6,7 @@
 
 #include "edge/admin_call.h"
 #include "edge/board.h"
+#include "origin/shared.h"
 
 #define OPENMETRICS "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
@@ -110,6 +111,47 @@ static unsigned stores_in_service(const struct admin *a)
 	return count;
 }
 
+static void add_server(cJSON *list, const struct admin *a, const struct conf_server *s,
+		       struct arena *arena)
+{
+	static const char *const states[] = {
+		[SHARED_PENDING] = "not resolved yet",
+		[SHARED_RESOLVED] = "resolved",
+		[SHARED_NO_SUCH_NAME] = "no such name",
+		[SHARED_NO_ANSWER] = "no answer from DNS",
+	};
+	struct shared_addresses addresses;
+	struct view url = arena_copy(arena, s->url);
+	cJSON *to = cJSON_CreateObject();
+	unsigned open = 0;
+
+	shared_lookup(a->process->origin_shared, s, &addresses);
+	for (unsigned i = 0; i < a->process->cache_conf.workers; i++)
+		open += shared_open_count(a->process->origin_shared, s->slot, i);
+	(void)cJSON_AddStringToObject(to, "url", url.p != NULL ? url.p : "");
+	(void)cJSON_AddStringToObject(to, "name_state", states[addresses.state]);
+	(void)cJSON_AddNumberToObject(to, "addresses", addresses.count);
+	(void)cJSON_AddNumberToObject(to, "connections", open);
+	(void)cJSON_AddItemToArray(list, to);
+}
+
+static void add_origins(cJSON *tree, struct admin_call *c)
+{
+	cJSON *list = cJSON_AddArrayToObject(tree, "origins");
+
+	for (size_t i = 0; i < c->conf->origin_count; i++) {
+		const struct conf_origin *o = &c->conf->origins[i];
+		struct view name = arena_copy(&c->arena, o->name);
+		cJSON *to = cJSON_CreateObject(), *servers;
+
+		(void)cJSON_AddStringToObject(to, "name", name.p != NULL ? name.p : "");
+		servers = cJSON_AddArrayToObject(to, "servers");
+		for (size_t s = 0; s < o->server_count; s++)
+			add_server(servers, c->admin, &o->servers[s], &c->arena);
+		(void)cJSON_AddItemToArray(list, to);
+	}
+}
+
 enum admin_progress admin_status(struct admin_call *c)
 {
 	const struct admin *a = c->admin;
@@ -125,6 +167,8 @@ enum admin_progress admin_status(struct admin_call *c)
 	add_processes(tree, a);
 	add_reload(tree, a);
 	(void)cJSON_AddItemToObject(tree, "stores", stores(a));
+	if (admin_call_whole(c)) /* origins are of sites, and a token of some sees no other's */
+		add_origins(tree, c);
 	(void)cJSON_AddNumberToObject(tree, "claims", cache_claims_held(a->process->cache_shared));
 	return admin_answer(c, tree);
 }

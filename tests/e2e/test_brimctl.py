@@ -300,3 +300,102 @@ COMMANDS = {"purge", "status", "top", "inspect", "objects", "store", "config", "
 def test_help_names_every_command():
     assert set(commands_and_options()[0]) == COMMANDS
     assert done(brimctl("--help")) == done(brimctl("-h"))
+
+
+def documented(path):
+    with open(os.path.join(ROOT, path), encoding="utf-8") as f:
+        return f.read()
+
+
+def words_of_bash(text):
+    """{command: options} of the lists in the file's «case $command»."""
+    found = {name: set(re.findall(r"--[a-z-]+", words)) for name, words in
+             re.findall(r"^\t([a-z]+)\) words=\"([^\"]*)\"", text, re.M)}
+    names = re.search(r'^\t""\) words="([^"]*)"', text, re.M)[1].split()
+    return {name: found.get(name, set()) for name in names}
+
+
+def words_of_zsh(text):
+    names = re.findall(r"^\t\t'([a-z]+):", text, re.M)
+    found = {name: set(re.findall(r"'\*?(--[a-z-]+)", part)) for name, part in
+             re.findall(r"^\t\t([a-z]+)\)\n(.*?);;", text, re.M | re.S)}
+    return {name: found.get(name, set()) for name in names}
+
+
+def words_of_fish(text):
+    names = re.findall(r"-n \$none -a ([a-z]+)", text)
+    found = {name: set() for name in names}
+    for line in text.splitlines():
+        m = re.match(r"complete -c brimctl -n (?:\$|'__fish_seen_subcommand_from )([a-z]+).* -l ([a-z-]+)", line)
+        if m:
+            found[m[1]].add(f"--{m[2]}")
+    return found
+
+
+@pytest.mark.parametrize("path, words_of", [("docs/completions/brimctl.bash", words_of_bash),
+                                            ("docs/completions/_brimctl", words_of_zsh),
+                                            ("docs/completions/brimctl.fish", words_of_fish)])
+def test_completions_name_what_there_is(path, words_of):
+    commands, own = commands_and_options()
+    text = documented(path)
+    assert words_of(text) == commands
+    for option in own:
+        assert option in text or f"-l {option[2:]} " in text, option
+    for verb in ("show", "check", "diff"):
+        assert verb in text
+
+
+@pytest.mark.parametrize("line, expected", [
+    ("brimctl st", {"status", "store"}), ("brimctl config ", {"show", "check", "diff"}), ("brimctl purge --s", {"--site", "--soft"}),
+    ("brimctl -s unix:/x re", {"reload", "resume"}), ("brimctl reload --d", {"--dry-run"}), ("brimctl objects --l", {"--limit"})])
+def test_bash_completes(line, expected):
+    script = f"""
+    source {ROOT}/docs/completions/brimctl.bash
+    COMP_WORDS=({line} {'""' if line.endswith(" ") else ""}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
+    _brimctl; printf '%s\\n' "${{COMPREPLY[@]}}"
+    """
+    r = subprocess.run(["bash", "-c", script], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=20)
+    assert r.stderr == "" and expected <= set(r.stdout.split()), r
+    assert not line.rpartition(" ")[2] or set(r.stdout.split()) == expected
+
+
+def rendered(path=None, text=None):
+    """A manual page as people read it; any warning of the formatter is a fault."""
+    r = subprocess.run(["groff", "-man", "-ww", "-Kutf8", "-Tutf8", "-P-c", *([os.path.join(ROOT, path)] if path else [])], input=text, text=True,
+                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+    assert r.returncode == 0 and r.stderr == "", r.stderr
+    return re.sub(r".\x08", "", r.stdout).replace("‐\n", "-\n").replace("−", "-").replace("‐", "-")
+
+
+def test_the_manual_of_brimctl_names_what_there_is():
+    page = rendered("docs/man/brimctl.1")
+    commands, own = commands_and_options()
+    for word in [*commands, *own, *(o for options in commands.values() for o in options), "BRIM_ADMIN", "BRIM_TOKEN_FILE"]:
+        assert word in page, word
+
+
+def test_the_manual_of_brim_names_what_there_is():
+    page = rendered("docs/man/brim.8")
+    shown = done(subprocess.run([binary("BRIM_BIN", "build/brim-test"), "-h"], text=True, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, timeout=20))
+    for word in [*re.findall(r"(?<![\w-])--?[A-Za-z-]+", shown), "HUP", "TERM", "USR1"]:
+        assert word in page, word
+
+
+def test_the_manual_of_the_configuration_is_made_from_the_reference():
+    r = subprocess.run([os.path.join(ROOT, "docs/man/from-configuration")], text=True, stdout=subprocess.PIPE,
+                       stderr=subprocess.PIPE, timeout=60)
+    page = re.sub(r"\s+", " ", rendered(text=done(r)))
+    for key in re.findall(r"^\| `([\w.]+)` \|", documented("docs/configuration.md"), re.M):
+        assert f" {key} " in page, key
+    assert "`" not in page
+
+
+def test_install(tmp_path):
+    """What «make install» would put where, without doing it."""
+    r = subprocess.run(["make", "-n", "install", f"DESTDIR={tmp_path}", "PREFIX=/usr"], cwd=ROOT, text=True, timeout=60,
+                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ | {"MAKEFLAGS": ""})
+    for path in ("sbin/brim", "bin/brimctl", "share/man/man8/brim.8", "share/man/man5/brim.json.5", "share/man/man1/brimctl.1",
+                 "share/bash-completion/completions/brimctl", "share/zsh/site-functions/_brimctl",
+                 "share/fish/vendor_completions.d/brimctl.fish"):
+        assert f"{tmp_path}/usr/{path}" in r.stdout, path

@@ -159,7 +159,7 @@ def test_by_the_admin_api(origin, node):
     node.conf["sites"] = two_sites(node)
     node.write_conf()
     r = node.admin("POST", "/v1/reload")
-    assert (r.status, r.json()) == (200, {"generation": 2})
+    assert (r.status, r.json()) == (200, {"generation": 2, "dry_run": False})
     assert node.get("/a", host="b.test").body == b"hello"
 
     node.conf["sites"][1]["origin"] = "none"

@@ -311,7 +311,7 @@ static inline void owner_wake(struct ready *r)
 				    ? 0
 				    : fetch_response(o->fetch)->status;
 	o->error = fetch_error(o->fetch);
-	if (o->state == FETCH_ENDED || o->state == FETCH_FAILED ||
+	if (o->state == FETCH_ENDED || o->state == FETCH_FAILED || o->state == FETCH_SWITCHED ||
 	    (o->state == FETCH_HEAD && o->head_only))
 		loop_stop(o->w->loop);
 }

@@ -22,7 +22,7 @@ enum admin_progress admin_config(struct admin_call *c)
 	if (r != 0)
 		return admin_error(c, 500, "", "the configuration can't be read: %s", strerror(-r));
 	tree = cJSON_ParseWithLength(text, bytes);
-	free(text);
+	conf_text_free(text); /* it has the admin's own key */
 	admin_drop_notes(tree);
 	admin_hide_secrets(tree);
 	return admin_answer(c, tree);

@@ -122,6 +122,7 @@ struct h2 {
 	struct list queues[H2_URGENCIES];
 	unsigned queued_count;
 	struct h2_stream *turn;
+	bool prioritises; /* its client has said that streams are not alike */
 
 	enum h2_deadline {
 		H2_NO_DEADLINE,
@@ -170,7 +171,7 @@ bool h2_send_may(struct h2_stream *s);
 /* Why nothing was taken: the stream waits for its turn or its window. */
 void h2_send_wait(struct h2_stream *s);
 void h2_send_forget(struct h2_stream *s);
-void h2_send_reprioritise(struct h2_stream *s, struct h2_priority p);
+void h2_send_prioritise(struct h2_stream *s, struct h2_priority p);
 /* The session's frames go into the buffer, the buffer to the socket. 0, also where the socket takes no more; negative: broken. */
 int h2_send_all(struct h2 *h) NODISCARD;
 /* Lets the next stream send. */

@@ -14,12 +14,16 @@
 #include "edge/h2.h"
 
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 enum {
 	DIRECT_BYTES = 4 << 10, /* from here on past the buffer */
 	LEAST_ROOM = 1 << 10,	/* for a frame to be begun */
+	UNSENT_BYTES = 128 << 10,
 };
 
 /* --- the buffer ---------------------------------------------------------------------------------- */
@@ -351,10 +355,23 @@ void h2_send_wait(struct h2_stream *s)
 	queue(s, was_turn && !s->priority.incremental);
 }
 
-void h2_send_reprioritise(struct h2_stream *s, struct h2_priority p)
+/* What the kernel has taken can't be overtaken. Of clients that care it takes little ahead; of others much, which costs half as
+ * much by measure (fewer turns). Best effort. */
+static void keep_kernel_short(struct h2 *h)
+{
+	int bytes = UNSENT_BYTES;
+
+	if (!h->prioritises)
+		(void)setsockopt(h->fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &bytes, sizeof(bytes));
+	h->prioritises = true;
+}
+
+void h2_send_prioritise(struct h2_stream *s, struct h2_priority p)
 {
 	bool queued = list_linked(&s->queued);
 
+	if (p.urgency != s->priority.urgency)
+		keep_kernel_short(s->h);
 	if (queued)
 		h2_send_forget(s);
 	s->priority = p;

@@ -210,10 +210,13 @@ static int on_invalid_header(nghttp2_session *session, const nghttp2_frame *fram
 static void take_priority(struct h2_stream *s)
 {
 	uint16_t at = 0;
+	struct h2_priority said = s->priority;
 	const struct http_field *f = http_fields_find(&s->rq.fields, VIEW("priority"), &at);
 
-	if (f != NULL)
-		h2_priority_read(f->value, &s->priority);
+	if (f == NULL)
+		return;
+	h2_priority_read(f->value, &said);
+	h2_send_prioritise(s, said);
 }
 
 static int begin_request(struct h2_stream *s, bool ended)
@@ -317,7 +320,7 @@ static void on_priority_update(struct h2 *h, const nghttp2_extension *frame)
 	if (s == NULL)
 		return;
 	h2_priority_read(view_of((const char *)p->field_value, p->field_value_len), &said);
-	h2_send_reprioritise(s, said);
+	h2_send_prioritise(s, said);
 }
 
 /* --- frames ------------------------------------------------------------------------------------------------- */

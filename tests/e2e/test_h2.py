@@ -34,7 +34,15 @@ def node(make_h2):
     return make_h2(workers=1)
 
 
+@pytest.fixture(params=["plain", "tls"])
+def either(request, make_h2, certs):
+    """Over TLS, too."""
+    return make_h2(workers=1, tls=certs.issue(["a.test"]) if request.param == "tls" else None)
+
+
 def connect(node, **kw):
+    if node.tls_port:
+        return H2(node.tls_address, tls=True, **kw)
     return H2(node.address, **kw)
 
 
@@ -65,8 +73,8 @@ class Stepped:
 # --- answers
 
 
-def test_misses_and_hits(origin, node):
-    with connect(node) as c:
+def test_misses_and_hits(origin, either):
+    with connect(either) as c:
         for size in (0, 1, 1 * KIB, 16 * KIB, 16 * KIB + 1, 100 * KIB, 3 * MIB):
             target, body = f"/{size}", pattern(size)
             origin.page(target, body, {**FRESH, "Connection": "x-hop", "X-Hop": "1", "X-Name": "Value"})
@@ -74,12 +82,12 @@ def test_misses_and_hits(origin, node):
             assert (r.status, r.body, r.complete) == (200, body, True)
             assert r.get("x-name") == "Value" and r.get("x-hop") is None and r.get("connection") is None
             assert r.get("content-length") == str(size)
-            until_hit(node, target, body)
+            until_hit(either, target, body)
             r = c.get(target)
             assert r.hit and r.body == body and r.complete
             asked = origin.last(target)
             assert asked.get("Via") == "2 brim" and asked.get("Host") == "a.test"
-    assert {e["protocol"] for e in node.access_log(3)} == {"HTTP/2.0", "HTTP/1.1"}
+    assert {e["protocol"] for e in either.access_log(3)} == {"HTTP/2.0", "HTTP/1.1"}
 
 
 def test_http_1_on_the_same_listener(origin, node):
@@ -158,9 +166,9 @@ def test_an_error_of_our_own(origin, node):
 # --- requests
 
 
-def test_bodies_go_up(origin, node):
+def test_bodies_go_up(origin, either):
     origin.route("/up")(lambda x: x.reply(x.request.body, PASS))
-    with connect(node) as c:
+    with connect(either) as c:
         for size in (0, 5, 300 * KIB):
             for length in (str(size), None):
                 body = pattern(size)
@@ -319,13 +327,13 @@ def test_a_client_resets_its_stream(origin, node):
     assert [e["error"] for e in node.access_log(2) if e["path"] == "/a"] == ["client_gone"]
 
 
-def test_a_client_resets_large_hits_in_the_middle(origin, node):
+def test_a_client_resets_large_hits_in_the_middle(origin, either):
     """Whatever of a frame has left is finished: the other streams go on."""
     body = pattern(8 * MIB)
     origin.page("/a", body, FRESH)
-    node.get("/a")
-    until_hit(node, "/a", body)
-    with connect(node, receive_buffer=64 * KIB) as c:
+    either.get("/a")
+    until_hit(either, "/a", body)
+    with connect(either, receive_buffer=64 * KIB) as c:
         for _ in range(5):
             s, t = c.request("GET", "/a"), c.request("GET", "/a", headers={"range": "bytes=0-99999"})
             c.wait(lambda: s.length > 300 * KIB)
@@ -337,13 +345,13 @@ def test_a_client_resets_large_hits_in_the_middle(origin, node):
 # --- many streams
 
 
-def test_many_streams_at_once(origin, node):
+def test_many_streams_at_once(origin, either):
     sizes = [0, 1, 100, 1 * KIB, 10 * KIB, 70 * KIB, 200 * KIB, 1 * MIB]
     for i, n in enumerate(sizes):
         origin.page(f"/{i}", pattern(n, i), FRESH)
-        node.get(f"/{i}")
-        until_hit(node, f"/{i}", pattern(n, i))
-    with connect(node) as c:
+        either.get(f"/{i}")
+        until_hit(either, f"/{i}", pattern(n, i))
+    with connect(either) as c:
         asked = [(i % len(sizes), c.request("GET", f"/{i % len(sizes)}")) for i in range(100)]
         for i, s in asked:
             r = c.finish(s)
@@ -435,14 +443,14 @@ def test_a_priority_update(origin, node):
 # --- leaving
 
 
-def test_a_drain(origin, node):
+def test_a_drain(origin, either):
     page = Stepped(origin, "/a", 1500)
-    with connect(node) as c, connect(node) as idle:
+    with connect(either) as c, connect(either) as idle:
         idle.ping()
         s = c.request("GET", "/a")
         page.send(b"x" * 1000)
         c.wait(lambda: s.length == 1000)
-        node.process.send_signal(signal.SIGTERM)
+        either.process.send_signal(signal.SIGTERM)
         c.wait(lambda: c.goaways)
         assert c.goaways[0] == ((1 << 31) - 1, NO_ERROR)
         c.wait(lambda: len(c.goaways) == 2)
@@ -452,7 +460,7 @@ def test_a_drain(origin, node):
         page.end()
         assert c.finish(s).complete
         c.until_closed()
-    node.wait_end()
+    either.wait_end()
 
 
 def test_a_client_that_does_not_answer_is_drained(origin, node):

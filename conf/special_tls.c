@@ -66,8 +66,11 @@ static bool match_counts(struct conf_reader *r, const char *name, size_t count, 
 	if (count == certificates)
 		return true;
 	mark = conf_reader_enter(r, name);
-	conf_reader_fault(r, "names %zu files for %zu certificates: name one for each, in their order",
-			  count, certificates);
+	if (certificates == 0)
+		conf_reader_fault(r, "is of no use without \"certificate\" beside it");
+	else
+		conf_reader_fault(r, "must name one file for each certificate, in their order: %zu in all",
+				  certificates);
 	conf_reader_leave(r, mark);
 	return false;
 }

@@ -135,7 +135,7 @@ def test_what_is_in_the_files(checker, certs, pair):
     said(f"{at}client/ca: {junk} {broken}", client={"verify": "require", "ca": junk})
     said(f"{at}certificate/1: has the same kind of key as another one of the site",
          certificate=[pair.certificate, other.certificate], key=[pair.key, other.key])
-    said(f"{at}key: names 1 files for 2 certificates: name one for each, in their order",
+    said(f"{at}key: must name one file for each certificate, in their order: 2 in all",
          certificate=[pair.certificate, other.certificate], key=[pair.key])
     old = certs.issue("a.test", digest="sha1")
     said(f"{at}certificate: OpenSSL refuses {old.certificate}: ca md too weak", **old.conf)
@@ -249,7 +249,7 @@ def test_admin_over_tcp(checker, pair, certs):
     admin["metrics_listen"].pop()
     admin["tokens"] = [{"name": "a", "file": checker.write("t", "0123456789abcdef\n"), "role": "admin"}]
     admin["tls"] = {"certificate": pair.certificate}
-    assert checker.faults() == ["/admin/tls/key: names 0 files for 1 certificates: name one for each, in their order",
+    assert checker.faults() == ["/admin/tls/key: must name one file for each certificate, in their order: 1 in all",
                                 f"/admin/listen/1: {no_tls}", f"/admin/metrics_listen/1: {no_tls}"]
     admin["tls"] = {"certificate": pair.certificate, "key": certs.issue("x.test").key}
     assert checker.faults() == [f"/admin/tls/key: {admin['tls']['key']} is not the key of {pair.certificate}"]

@@ -44,8 +44,7 @@ static const struct {
 	  "/sites/0/tls/client/verify: must be one of \"none\", \"request\", \"require\"\n"
 	  "/sites/0/tls/client/ca: must not be empty\n" },
 	{ WITH_SITE("'tls': {'certificate': '/a'}"),
-	  "/sites/0/tls/key: names 0 files for 1 certificates: name one for each, in their "
-	  "order\n" },
+	  "/sites/0/tls/key: must name one file for each certificate, in their order: 1 in all\n" },
 	{ WITH_SITE("'tls': {'default': true, 'client': {'verify': 'require'}}"),
 	  "/sites/0/tls: the default needs a certificate of the site's own\n"
 	  "/sites/0/tls: clients' certificates can't be verified: name who signs them in "
@@ -64,8 +63,7 @@ static const struct {
 	{ WITH_ORIGIN("'tls': {'key': '/k', 'server_name': 'A:1', 'ca': 5}"),
 	  "/origins/shop/tls/ca: must be a string\n"
 	  "/origins/shop/tls/server_name: is not a host name (lower case, without port)\n"
-	  "/origins/shop/tls/key: names 1 files for 0 certificates: name one for each, in their "
-	  "order\n" },
+	  "/origins/shop/tls/key: is of no use without \"certificate\" beside it\n" },
 	{ WITH_ROOT(
 		  "'admin': {'listen': ['unix:a', '1.2.3.4:0', '80'], 'tokens': [{'name': 'a b'}],"
 		  " 'hosts': ['a:1'], 'tls': {}}"),

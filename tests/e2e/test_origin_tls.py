@@ -271,18 +271,19 @@ def test_another_tls_makes_another_connection_and_session(make_origin, behind, c
 
 @pytest.mark.parametrize("how", ["close", "cut", "reset"])
 def test_a_kept_connection_that_dies_is_replaced(make_origin, behind, pair, how):
-    origin, die, dead = make_origin(tls=server_context(pair)), Gate(), threading.Event()
+    origin, die, dead = make_origin(tls=server_context(pair)), Gate(), Gate()
 
     def dies(x):
         x.reply(b"first")
         if x.request.number == 0:
-            x.origin_dies = threading.Thread(target=lambda: (die.wait(), getattr(x, how)(), dead.set()))
-            x.origin_dies.start()
+            die.wait()
+            getattr(x, how)()
+            dead.open()
     origin.route("/a")(dies)
     node = behind(origin)
     assert node.get("/a").body == b"first"
     die.open()
-    assert dead.wait(20)
+    dead.wait()
     assert node.get("/a").body == b"first"
     assert len(origin.handshakes) == 2
     assert origin.count("/a") == 2

@@ -311,6 +311,34 @@ static void write_gauge_family(FILE *to, const struct stats *s, const struct gau
 	}
 }
 
+/* All workers say the same; one that has died may say what was. */
+static uint64_t expiry(const struct stats *s, unsigned site_slot)
+{
+	uint64_t latest = 0;
+
+	for (unsigned i = 0; i < s->workers; i++) {
+		uint64_t at = stats_read(&s->at[i].certificate_expires_s[site_slot]);
+
+		latest = at > latest ? at : latest;
+	}
+	return latest;
+}
+
+static void write_expiry(FILE *to, const struct stats *s, const struct conf *conf)
+{
+	write_family(to, "tls_certificate_expiry_timestamp_seconds", "gauge", "seconds",
+		     "When the first of a site's certificates ends.");
+	for (size_t i = 0; i < conf->site_count; i++) {
+		uint64_t at = expiry(s, conf->sites[i].slot);
+
+		if (at == 0)
+			continue;
+		fputs("brim_tls_certificate_expiry_timestamp_seconds{", to);
+		write_site_label(to, conf->sites[i].name);
+		fprintf(to, "} %llu\n", (unsigned long long)at);
+	}
+}
+
 static void tls_total(const struct stats *s, struct stats_tls *out)
 {
 	for (size_t at = 0; at < sizeof(*out); at += sizeof(uint64_t)) {
@@ -335,6 +363,7 @@ void stats_openmetrics(const struct stats *s, const struct conf *conf, FILE *to)
 		write_gauge_family(to, s, &gauge_families[i]);
 	tls_total(s, &tls);
 	stats_tls_openmetrics(&tls, to);
+	write_expiry(to, s, conf);
 	fputs("# EOF\n", to);
 }
 
@@ -397,6 +426,7 @@ static void json_site(FILE *to, const struct stats *s, const struct conf_site *s
 		putc(',', to);
 		json_histogram(to, &h, histograms[i].name);
 	}
+	fprintf(to, ",\"certificate_expires\":%llu", (unsigned long long)expiry(s, site->slot));
 	putc('}', to);
 }
 

@@ -20,6 +20,9 @@ struct tls_server *tls_server_new(struct conf *c, struct tls_tickets *tickets) N
 /* NULL is allowed. */
 void tls_server_unref(struct tls_server *s);
 
+/* When the first of the certificates that serve a site ends, in seconds of wall time; 0: it has none. */
+int64_t tls_server_expiry(const struct tls_server *s, const struct conf_site *site);
+
 /* A stream whose handshake is to begin. 0 or a negative errno. */
 int tls_server_stream(struct tls_server *s, const struct conf_listener *l, int fd, struct io **out)
 	NODISCARD;

@@ -4,6 +4,9 @@
  */
 #include "edge/tls_tickets.h"
 
+#include <openssl/core_names.h>
+#include <openssl/evp.h>
+#include <openssl/rand.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -79,6 +82,42 @@ unsigned tls_tickets_get(const struct tls_tickets *t, struct tls_ticket_key out[
 		atomic_thread_fence(memory_order_acquire);
 		if (before % 2 == 0 && atomic_load(&t->version) == before)
 			return count;
+	}
+	return 0;
+}
+
+static bool use_key(const struct tls_ticket_key *key, unsigned char *iv, EVP_CIPHER_CTX *cipher,
+		    EVP_MAC_CTX *mac, int sealing)
+{
+	char digest[] = "SHA256";
+	OSSL_PARAM parameters[] = {
+		OSSL_PARAM_construct_octet_string(OSSL_MAC_PARAM_KEY, (void *)key->hmac,
+						  sizeof(key->hmac)),
+		OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, digest, 0),
+		OSSL_PARAM_construct_end(),
+	};
+
+	return EVP_CipherInit_ex(cipher, EVP_aes_256_cbc(), NULL, key->aes, iv, sealing) == 1 &&
+	       EVP_MAC_CTX_set_params(mac, parameters) == 1;
+}
+
+int tls_ticket_use(const struct tls_ticket_key *keys, size_t count, unsigned char *name,
+		   unsigned char *iv, EVP_CIPHER_CTX *cipher, EVP_MAC_CTX *mac, int sealing)
+{
+	if (count == 0)
+		return 0;
+	if (sealing) {
+		memcpy(name, keys[0].name, sizeof(keys[0].name));
+		if (RAND_bytes(iv, EVP_MAX_IV_LENGTH) != 1)
+			return -1;
+		return use_key(&keys[0], iv, cipher, mac, sealing) ? 1 : -1;
+	}
+	for (size_t i = 0; i < count; i++) {
+		if (memcmp(name, keys[i].name, sizeof(keys[i].name)) != 0)
+			continue;
+		if (!use_key(&keys[i], iv, cipher, mac, sealing))
+			return -1;
+		return i == 0 ? 1 : 2;
 	}
 	return 0;
 }

@@ -7,6 +7,7 @@
 #define BRIM_EDGE_TLS_TICKETS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "edge/base/check.h"
@@ -19,6 +20,8 @@ struct tls_ticket_key {
 };
 
 struct tls_tickets;
+struct evp_cipher_ctx_st;
+struct evp_mac_ctx_st;
 
 /* In the master. NULL: no memory or no randomness. */
 struct tls_tickets *tls_tickets_new(void) NODISCARD;
@@ -28,5 +31,13 @@ struct mono tls_tickets_rotate(struct tls_tickets *t, uint64_t every_ms);
 
 /* In any process: the newest first. Returns how many. */
 unsigned tls_tickets_get(const struct tls_tickets *t, struct tls_ticket_key out[TLS_TICKETS_KEPT]);
+
+/*
+ * Sets a ticket's cipher and MAC up: for SSL_CTX_set_tlsext_ticket_key_evp_cb. Sealing: 1; 0 there is no key, so no ticket. Opening:
+ * 1 by the newest key, 2 by an older one (the client gets a new ticket), 0 by none. -1: OpenSSL failed.
+ */
+int tls_ticket_use(const struct tls_ticket_key *keys, size_t count, unsigned char *name,
+		   unsigned char *iv, struct evp_cipher_ctx_st *cipher, struct evp_mac_ctx_st *mac,
+		   int sealing);
 
 #endif

@@ -369,6 +369,16 @@ static bool speaks_tls(const struct conf *c)
 	return false;
 }
 
+static void tell_expiry(struct worker *w)
+{
+	for (size_t i = 0; i < w->conf->site_count; i++) {
+		const struct conf_site *site = &w->conf->sites[i];
+		int64_t at = w->tls != NULL ? tls_server_expiry(w->tls, site) : 0;
+
+		stats_set(&w->stats->certificate_expires_s[site->slot], (uint64_t)at);
+	}
+}
+
 /* The master has checked them: what fails here is memory, and then those of the last snapshot go on. */
 static void use_certificates(struct worker_process *p)
 {
@@ -381,6 +391,7 @@ static void use_certificates(struct worker_process *p)
 	}
 	tls_server_unref(p->w.tls);
 	p->w.tls = s;
+	tell_expiry(&p->w);
 }
 
 static void use_snapshot(struct snapshot *s)

@@ -1,0 +1,456 @@
+/*
+ * TLS streams over a pair of sockets, both ends ours: what is sent arrives, in order and whole, however little the socket takes;
+ * how it is cut into records; how a stream ends, and how it is seen when it doesn't.
+ */
+#include "edge/base/tls.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <openssl/evp.h>
+#include <openssl/ssl.h>
+#include <openssl/x509.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "edge/base/loop.h"
+#include "edge/base/sock.h"
+
+enum { BODY_BYTES = 1 << 20 };
+
+struct world {
+	SSL_CTX *server_context, *client_context;
+	int fds[2];
+	struct io *server, *client;
+	char *body, *got;
+};
+
+/* --- a certificate and two ends --------------------------------------------------------------------- */
+
+static void certify(SSL_CTX *c)
+{
+	EVP_PKEY *key = EVP_EC_gen("P-256");
+	X509 *x = X509_new();
+
+	assert_non_null(key);
+	X509_gmtime_adj(X509_getm_notBefore(x), -60);
+	X509_gmtime_adj(X509_getm_notAfter(x), 3600);
+	assert_int_equal(X509_set_pubkey(x, key), 1);
+	assert_true(X509_sign(x, key, EVP_sha256()) > 0);
+	assert_int_equal(SSL_CTX_use_cert_and_key(c, x, key, NULL, 1), 1);
+	X509_free(x);
+	EVP_PKEY_free(key);
+}
+
+static int set_up(void **state)
+{
+	struct world *w = calloc(1, sizeof(*w));
+
+	assert_non_null(w);
+	w->server_context = tls_context(true);
+	w->client_context = tls_context(false);
+	certify(w->server_context);
+	assert_int_equal(sock_pair(w->fds), 0);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(fcntl(w->fds[i], F_SETFL, O_NONBLOCK), 0);
+		sock_tune(w->fds[i]);
+	}
+	assert_int_equal(tls_new(w->server_context, w->fds[0], &w->server), 0);
+	assert_int_equal(tls_new(w->client_context, w->fds[1], &w->client), 0);
+	w->body = malloc(BODY_BYTES);
+	w->got = malloc(BODY_BYTES);
+	for (size_t i = 0; i < BODY_BYTES; i++)
+		w->body[i] = (char)(i * 2654435761u >> 13);
+	*state = w;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct world *w = *state;
+
+	if (w->server != NULL)
+		w->server->ops->free(w->server);
+	if (w->client != NULL)
+		w->client->ops->free(w->client);
+	for (int i = 0; i < 2; i++)
+		if (w->fds[i] >= 0)
+			close(w->fds[i]);
+	SSL_CTX_free(w->server_context);
+	SSL_CTX_free(w->client_context);
+	free(w->body);
+	free(w->got);
+	free(w);
+	return 0;
+}
+
+static void shake_hands(struct world *w)
+{
+	int server = -EAGAIN, client = -EAGAIN;
+
+	for (int i = 0; i < 100000 && (server != 0 || client != 0); i++) {
+		if (client != 0)
+			client = tls_handshake(w->client);
+		if (server != 0)
+			server = tls_handshake(w->server);
+		assert_true(client == 0 || client == -EAGAIN);
+		assert_true(server == 0 || server == -EAGAIN);
+	}
+	assert_int_equal(server, 0);
+	assert_int_equal(client, 0);
+}
+
+/* A socket that takes little. */
+static void narrow(struct world *w)
+{
+	int bytes = 4096;
+
+	assert_int_equal(setsockopt(w->fds[0], SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes)), 0);
+}
+
+/* Reads what there is. */
+static size_t drain(struct world *w, size_t at)
+{
+	for (;;) {
+		int64_t n = w->client->ops->read(w->client, w->got + at, BODY_BYTES - at);
+
+		if (n <= 0) {
+			assert_true(n == -EAGAIN || at == BODY_BYTES);
+			return at;
+		}
+		at += (size_t)n;
+		if (at == BODY_BYTES)
+			return at;
+	}
+}
+
+/* Until the client can read or the server write. */
+static void wait_for_either(struct world *w)
+{
+	struct pollfd fds[] = { { .fd = w->fds[0], .events = POLLOUT },
+				{ .fd = w->fds[1], .events = POLLIN } };
+
+	assert_true(poll(fds, 2, 30000) > 0);
+}
+
+/* --- payload ----------------------------------------------------------------------------------------- */
+
+typedef int64_t send_fn(struct world *w, size_t at, void *arg);
+
+/* Sends the body by this call until all of it has come. */
+static void passes(struct world *w, send_fn *send, void *arg)
+{
+	size_t sent = 0, got = 0;
+
+	for (int i = 0; i < 1000000 && got < BODY_BYTES; i++) {
+		if (sent < BODY_BYTES) {
+			int64_t n = send(w, sent, arg);
+
+			assert_true(n > 0 || n == -EAGAIN);
+			if (n == -EAGAIN)
+				assert_int_equal(w->server->wait, WATCH_WRITE);
+			sent += n > 0 ? (size_t)n : 0;
+		} else {
+			int r = w->server->ops->flush(w->server);
+
+			assert_true(r == 0 || r == -EAGAIN);
+			assert_int_equal(r == -EAGAIN, w->server->holds);
+		}
+		assert_true(w->server->ops->untaken(w->server) >= 0);
+		wait_for_either(w);
+		got = drain(w, got);
+	}
+	assert_int_equal(got, BODY_BYTES);
+	assert_memory_equal(w->got, w->body, BODY_BYTES);
+	assert_int_equal(w->server->ops->flush(w->server), 0);
+	assert_false(w->server->holds);
+}
+
+static int64_t by_write(struct world *w, size_t at, void *arg)
+{
+	size_t left = BODY_BYTES - at, first = left < 100 ? left : 100;
+	struct iovec v[] = { { w->body + at, first },
+			     { w->body + at, 0 },
+			     { w->body + at + first, left - first } };
+
+	(void)arg;
+	return w->server->ops->write(w->server, v, 3, false);
+}
+
+static int64_t by_file(struct world *w, size_t at, void *arg)
+{
+	return w->server->ops->send_file(w->server, *(int *)arg, at, BODY_BYTES - at, false);
+}
+
+static int64_t by_pipe(struct world *w, size_t at, void *arg)
+{
+	const int *fds = arg;
+	int held = 0;
+
+	assert_int_equal(ioctl(fds[0], FIONREAD, &held), 0);
+	if (held == 0) {
+		size_t left = BODY_BYTES - at;
+		ssize_t n = write(fds[1], w->body + at, left < 30000 ? left : 30000);
+
+		assert_true(n > 0);
+		held = (int)n;
+	}
+	return w->server->ops->send_pipe(w->server, fds[0], (size_t)held, false);
+}
+
+static void memory_passes(void **state)
+{
+	shake_hands(*state);
+	passes(*state, by_write, NULL);
+}
+
+static void memory_passes_a_narrow_socket(void **state)
+{
+	narrow(*state);
+	shake_hands(*state);
+	passes(*state, by_write, NULL);
+}
+
+static void file_passes(struct world *w)
+{
+	int fd = memfd_create("body", MFD_CLOEXEC);
+
+	assert_int_equal(write(fd, w->body, BODY_BYTES), BODY_BYTES);
+	shake_hands(w);
+	passes(w, by_file, &fd);
+	assert_int_equal(w->server->ops->send_file(w->server, fd, BODY_BYTES, 1, false), -EIO);
+	close(fd);
+}
+
+static void a_file_passes(void **state)
+{
+	file_passes(*state);
+}
+
+static void a_file_passes_a_narrow_socket(void **state)
+{
+	narrow(*state);
+	file_passes(*state);
+}
+
+static void a_pipe_passes(void **state)
+{
+	struct world *w = *state;
+	int fds[2];
+
+	narrow(w);
+	assert_int_equal(pipe2(fds, O_NONBLOCK | O_CLOEXEC), 0);
+	shake_hands(w);
+	passes(w, by_pipe, fds);
+	assert_int_equal(w->server->ops->send_pipe(w->server, fds[0], 1, false), -EAGAIN);
+	close(fds[0]);
+	close(fds[1]);
+}
+
+/* --- records ---------------------------------------------------------------------------------------------- */
+
+/* A read gives what is left of one record. */
+static size_t next_record(struct world *w)
+{
+	for (int i = 0; i < 100000; i++) {
+		int64_t n = w->client->ops->read(w->client, w->got, BODY_BYTES);
+
+		if (n != -EAGAIN)
+			return (size_t)n;
+	}
+	return 0;
+}
+
+static void records_are_small_at_first(void **state)
+{
+	struct world *w = *state;
+	struct iovec v = { w->body, 200000 };
+	size_t got = 0, n;
+
+	shake_hands(w);
+	if (tls_sends_in_kernel(w->server))
+		skip();
+	assert_int_equal(w->server->ops->write(w->server, &v, 1, false), 200000);
+	for (int i = 0; i < 12; i++) {
+		n = next_record(w);
+		assert_in_range(n, 1000, 1400);
+		got += n;
+	}
+	while (got < 200000) {
+		n = next_record(w);
+		assert_in_range(n, 1, 16384);
+		got += n;
+	}
+	assert_int_equal(w->server->ops->write(w->server, &v, 1, false), 200000);
+	assert_int_equal(next_record(w), 16384);
+}
+
+static void what_is_short_is_one_record(void **state)
+{
+	struct world *w = *state;
+	struct iovec v[] = { { w->body, 300 }, { w->body, 1024 }, { w->body, 100 } };
+
+	shake_hands(w);
+	assert_int_equal(w->server->ops->write(w->server, v, 3, false), 1424);
+	assert_int_equal(next_record(w), 1424);
+}
+
+static void what_lies_in_memory_is_told(void **state)
+{
+	struct world *w = *state;
+	struct iovec v = { w->body, 5000 };
+	char part[1000];
+
+	shake_hands(w);
+	assert_int_equal(w->client->ops->read(w->client, part, sizeof(part)), -EAGAIN);
+	assert_false(w->client->ops->buffered(w->client));
+	assert_int_equal(w->server->ops->write(w->server, &v, 1, false), 5000);
+	for (int i = 0; w->client->ops->read(w->client, part, sizeof(part)) == -EAGAIN; i++)
+		assert_true(i < 100000);
+	assert_true(w->client->ops->buffered(w->client));
+}
+
+/* --- ends -------------------------------------------------------------------------------------------------- */
+
+static void an_end_is_no_cut(void **state)
+{
+	struct world *w = *state;
+	struct iovec v = { w->body, 10 };
+
+	shake_hands(w);
+	assert_int_equal(w->server->ops->write(w->server, &v, 1, false), 10);
+	w->server->ops->end(w->server);
+	assert_int_equal(next_record(w), 10);
+	assert_int_equal(w->client->ops->read(w->client, w->got, 10), 0);
+}
+
+static void a_cut_is_no_end(void **state)
+{
+	struct world *w = *state;
+	int64_t n;
+
+	shake_hands(w);
+	w->server->ops->free(w->server);
+	w->server = NULL;
+	close(w->fds[0]);
+	w->fds[0] = -1;
+	do
+		n = w->client->ops->read(w->client, w->got, 10);
+	while (n == -EAGAIN);
+	assert_int_equal(n, -EPIPE);
+	assert_int_equal(w->client->ops->read(w->client, w->got, 10), -EPIPE);
+}
+
+/* --- handshakes that fail -------------------------------------------------------------------------------------- */
+
+static const char *refusal(struct world *w, struct io *whose)
+{
+	for (int i = 0; i < 100000; i++) {
+		int client = tls_handshake(w->client), server = tls_handshake(w->server);
+
+		if ((whose == w->client ? client : server) == -EPROTO)
+			return tls_fault(whose);
+	}
+	return "none";
+}
+
+static void an_old_version(void **state)
+{
+	struct world *w = *state;
+
+	SSL_set_min_proto_version(tls_ssl(w->client), TLS1_1_VERSION);
+	SSL_set_max_proto_version(tls_ssl(w->client), TLS1_1_VERSION);
+	SSL_set_security_level(tls_ssl(w->client), 0);
+	SSL_set_cipher_list(tls_ssl(w->client), "ALL:@SECLEVEL=0");
+	assert_string_equal(refusal(w, w->server), "version");
+}
+
+static void no_common_suite(void **state)
+{
+	struct world *w = *state;
+
+	SSL_set_max_proto_version(tls_ssl(w->client), TLS1_2_VERSION);
+	assert_int_equal(SSL_set_cipher_list(tls_ssl(w->client), "ECDHE-ECDSA-AES128-SHA256"), 1);
+	assert_string_equal(refusal(w, w->server), "no_shared_cipher");
+}
+
+static void a_certificate_of_nobody(void **state)
+{
+	struct world *w = *state;
+
+	SSL_set_verify(tls_ssl(w->client), SSL_VERIFY_PEER, NULL);
+	assert_string_equal(refusal(w, w->client), "unknown_ca");
+}
+
+static void the_other_side_says_why(void **state)
+{
+	struct world *w = *state;
+
+	SSL_set_verify(tls_ssl(w->client), SSL_VERIFY_PEER, NULL);
+	SSL_set_max_proto_version(tls_ssl(w->client), TLS1_2_VERSION);
+	assert_string_equal(refusal(w, w->server), "alert_unknown_ca");
+}
+
+static void not_tls_at_all(void **state)
+{
+	struct world *w = *state;
+	int r;
+
+	assert_int_equal(write(w->fds[1], "GET / HTTP/1.1\r\n\r\n", 18), 18);
+	do
+		r = tls_handshake(w->server);
+	while (r == -EAGAIN);
+	assert_int_equal(r, -EPROTO);
+	assert_string_equal(tls_fault(w->server), "not_tls");
+}
+
+static void gone_before_it_began(void **state)
+{
+	struct world *w = *state;
+	int r;
+
+	close(w->fds[1]);
+	w->fds[1] = -1;
+	do
+		r = tls_handshake(w->server);
+	while (r == -EAGAIN);
+	assert_int_equal(r, -EPROTO);
+	assert_string_equal(tls_fault(w->server), "closed");
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(memory_passes),
+		TEST(memory_passes_a_narrow_socket),
+		TEST(a_file_passes),
+		TEST(a_file_passes_a_narrow_socket),
+		TEST(a_pipe_passes),
+		TEST(records_are_small_at_first),
+		TEST(what_is_short_is_one_record),
+		TEST(what_lies_in_memory_is_told),
+		TEST(an_end_is_no_cut),
+		TEST(a_cut_is_no_end),
+		TEST(an_old_version),
+		TEST(no_common_suite),
+		TEST(a_certificate_of_nobody),
+		TEST(the_other_side_says_why),
+		TEST(not_tls_at_all),
+		TEST(gone_before_it_began),
+	};
+
+	(void)tls_probe();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

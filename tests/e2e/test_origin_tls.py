@@ -147,7 +147,8 @@ def test_only_a_certificate_of_the_ca_is_believed(make_origin, make_node, pair):
     origin.page("/", b"hello")
     node = make_node(origin, workers=1)  # the system's store doesn't know ours
     assert refused(node.get("/"), "tls_certificate_error")
-    assert origin.count() == 0 and origin.refusals
+    wait_until(lambda: origin.refusals, "the origin to be told")
+    assert origin.count() == 0
     line = node.wait_log("origin_tls_failed")
     assert line["origin"] == "o" and line["error"] == "tls_certificate_error" and "certificate" in line["fault"]
     wait_until(lambda: gauge(node, "origin_tls_failures_total") >= 1, "the failure to be counted")

@@ -187,6 +187,7 @@ static int configure(SSL_CTX *ctx, const struct conf_origin_tls *t)
 	SSL_CTX_set_verify(ctx, t->verify ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, NULL);
 	SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
 	SSL_CTX_sess_set_new_cb(ctx, keep_session);
+	SSL_CTX_set_default_read_buffer_len(ctx, POOL_BUFFER_BYTES); /* several records a read */
 	if (t->verify && trust(ctx, t->ca) != 0)
 		return -EINVAL;
 	return t->client.certificate.n > 0 ? use_certificate(ctx, &t->client) : 0;

@@ -452,3 +452,41 @@ def test_a_reload_revives_nothing(origin, node, body):
     purge(node, **body)
     node.reload(site={"cache": {"default_ttl": "7s"}})
     assert until_hit(node, "/a").body == b"2"
+
+
+@pytest.mark.parametrize("body", [SCOPES["url"], SCOPES["prefix"], SCOPES["tag"]], ids=["url", "prefix", "tag"])
+def test_a_store_taken_out_and_back_revives_nothing(origin, make_node, body):
+    """What was purged while it was away it learns from the other; and what was purged while the other was."""
+    pages = [f"/{i}" for i in range(12)]  # some in each store
+
+    @origin.route("*")
+    def page(x):
+        target = x.request.target
+        x.reply(b"%d" % origin.count(target), {"Cache-Control": "max-age=600", "xkey": "t"})
+
+    named = body if "urls" not in body else {"urls": ["a.test" + t for t in pages]}
+    node = make_node(origin, start=False)
+    other = {"name": "other", "path": os.path.join(node.directory, "sites.d"), "size": "256MiB"}
+    both = [node.conf["stores"][0], other]
+
+    def run_with(stores):
+        node.conf["stores"] = stores
+        node.write_conf()
+        node.start()
+
+    def versions():
+        return [int(until_hit(node, t).body) for t in pages]
+
+    run_with(both)
+    assert versions() == [1] * 12
+    used = [s["objects"] for s in node.status()["stores"]]
+    assert min(used) > 0 and sum(used) == 12, "all in one store: the test shows nothing"
+    node.stop()
+    for alone in both:
+        run_with([alone])
+        before = versions()
+        purge(node, **named)
+        node.stop()
+        run_with(both)
+        assert all(now > then for now, then in zip(versions(), before))
+        node.stop()

@@ -218,11 +218,9 @@ static void purged_objects_give_back_their_space(void **state)
 	assert_true(full > 36 * KIT_MIB);
 	purge_everything(&k);
 	kit_store(&k, 1000, 1, 1000);
-	while (objects(&k) != 1)
-		kit_turn(&k);
+	KIT_WAIT(&k, objects(&k) == 1);
 	/* All but the segments that still take entries. */
-	while (kit_disk_bytes_at(k.dir.path) > full - LARGE * 3 * KIT_MIB - 12 * KIT_MIB)
-		kit_turn(&k);
+	KIT_WAIT(&k, kit_disk_bytes_at(k.dir.path) < full - (LARGE * 3 + 12) * KIT_MIB);
 	kit_check(&k, 1000, 1, 1000);
 	kit_restart(&k, SIGKILL);
 	kit_check(&k, 1000, 1, 1000);
@@ -241,17 +239,14 @@ static void a_rebuild_does_not_bring_them_back_for_good(void **state)
 		kit_store(&k, i, 1, 3000);
 	purge_everything(&k);
 	kit_store(&k, 1000, 1, 1000);
-	while (objects(&k) != 1)
-		kit_turn(&k);
+	KIT_WAIT(&k, objects(&k) == 1);
 	kit_end_node(&k, SIGKILL);
 	assert_int_equal(unlinkat(k.dir.fd, FORMAT_INDEX_PATH, 0), 0);
 	kit_start_node(&k);
-	while (!kit_has(&k, 1000))
-		kit_turn(&k);
+	KIT_WAIT(&k, kit_has(&k, 1000));
 	for (unsigned i = 0; i < 20; i++)
 		assert_true(!kit_has(&k, i) || kit_purged(&k, i) == CACHE_HARD_PURGED);
-	while (objects(&k) != 1)
-		kit_turn(&k);
+	KIT_WAIT(&k, objects(&k) == 1);
 	kit_check(&k, 1000, 1, 1000);
 	kit_close(&k);
 }

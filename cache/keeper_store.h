@@ -132,10 +132,10 @@ struct keeper_store {
 	struct rebuild *rebuild;
 	struct evict *evict;
 	struct sync *sync;
-	struct reclaim *reclaim; /* the pass under way, or NULL */
-	unsigned reclaims;	 /* with counts */
-	unsigned reclaim_rest;	 /* ticks until the next pass may begin */
-	uint64_t reclaimed_to;	 /* the purge clock when the last whole pass began */
+	struct reclaim *reclaim;	   /* the pass under way, or NULL */
+	unsigned reclaims;		   /* with counts */
+	unsigned reclaim_rest;		   /* ticks until the next pass may begin */
+	uint64_t reclaimed_to;		   /* the purge clock when the last whole pass began */
 	struct chunk_list unsynced_chunks; /* committed since the last sync */
 	unsigned ticks_since_full;	   /* the log was told that the file system is */
 	unsigned ticks_since_sync;

@@ -56,7 +56,7 @@ struct purges {
 	unsigned record_count;
 	struct append appends[SHARED_STORES];
 	unsigned pending, written;
-	uint64_t run;	     /* that begins */
+	uint64_t run; /* that begins */
 };
 
 static void start_group(struct purges *p);

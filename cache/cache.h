@@ -148,6 +148,9 @@ void cache_object_hit(struct cache_object *o);
 enum cache_purged { CACHE_NOT_PURGED, CACHE_SOFT_PURGED, CACHE_HARD_PURGED };
 /* Is this object older than a purge that names it? site_hash: of the site that asks. */
 enum cache_purged cache_object_purged(struct cache_object *o);
+/* The same by the names of another URL that it is to serve. */
+struct cache_names;
+enum cache_purged cache_object_purged_as(const struct cache_object *o, const struct cache_names *names);
 
 /* Scopes: hashes of (kind, name); the URL's is its primary key. */
 enum cache_scope_kind {
@@ -233,6 +236,26 @@ void cache_claim_drop(struct cache_claim **cl);
 /* Uncacheable answers, remembered for a while so that a crowd is not serialised behind them. Lossy, bounded. */
 void cache_pass_remember(struct cache *c, const struct cache_key *key, int64_t for_ms);
 bool cache_pass_known(const struct cache *c, const struct cache_key *key);
+
+/*
+ * No-Vary-Search: what a path's answers say of their queries, and which URL's key has the object for a query's normal form. Hints in
+ * fixed, lossy tables: they may be lost or wrong at any time, so who follows one proves it by what the object itself says.
+ * path: the primary key of the URL without its query.
+ */
+enum { CACHE_SEARCH_MAX = 224 };
+struct cache_search {
+	uint64_t stamp; /* when the rule was learned: with it dies what was put under it */
+	uint16_t bytes;
+	char rule[CACHE_SEARCH_MAX]; /* the field's value */
+};
+bool cache_search_rule(const struct cache *c, const uint8_t path[16], struct cache_search *out);
+/* *out: as it is in force now, a rule that was there before with its stamp. At most CACHE_SEARCH_MAX bytes. */
+void cache_search_learn(struct cache *c, const uint8_t path[16], struct view rule,
+			struct cache_search *out);
+bool cache_search_find(const struct cache *c, const uint8_t path[16], const struct cache_search *s,
+		       struct view normal, uint8_t out_primary[16]);
+void cache_search_put(struct cache *c, const uint8_t path[16], const struct cache_search *s,
+		      struct view normal, const uint8_t primary[16]);
 
 /* --- fills -------------------------------------------------------------------------------- */
 

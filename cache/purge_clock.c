@@ -171,6 +171,15 @@ static enum cache_purged named(const struct cache_object *o, uint64_t since)
 	return purge_clock_names(o->cache->shared, &names, since, NULL);
 }
 
+enum cache_purged cache_object_purged_as(const struct cache_object *o, const struct cache_names *names)
+{
+	const struct cache_shared *s = o->cache->shared;
+
+	if (o->meta.birth >= purge_clock_now(s))
+		return CACHE_NOT_PURGED;
+	return purge_clock_names(s, names, o->meta.birth, NULL);
+}
+
 enum cache_purged cache_object_purged(struct cache_object *o)
 {
 	struct cache *c = o->cache;

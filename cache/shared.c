@@ -2,7 +2,7 @@
  * Making the shared memory, and the small operations on it that both sides use: hints, the ring of
  * finished claims, segment slots.
  *
- * The block is 85 MiB of address space; pages that nobody touches cost nothing
+ * The block is 86 MiB of address space; pages that nobody touches cost nothing
  * (MAP_NORESERVE, zero is the initial state of nearly everything).
  */
 #include "cache/shared.h"

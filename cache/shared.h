@@ -30,7 +30,7 @@
 #include "cache/cache.h"
 
 enum {
-	SHARED_FORMAT = 2,
+	SHARED_FORMAT = 3,
 	SHARED_MAGIC = 0x5342524d,
 	SHARED_WORKERS = 64,
 	SHARED_STORES = 8,
@@ -50,6 +50,10 @@ enum {
 	SHARED_PREFIX_WORDS = (CACHE_PREFIX_MAX + 1) / 64,
 	SHARED_POPULARITY = 1 << 20,
 	SHARED_PASSES = 64 << 10,
+	SHARED_SEARCH_RULES = 1024, /* of so many paths … */
+	SHARED_SEARCH_RULE_WORDS = 32,
+	SHARED_SEARCH_URLS = 16 << 10, /* … and of so many queries */
+	SHARED_SEARCH_URL_WORDS = 4,
 	SHARED_MAILBOXES = 16,
 	SHARED_SCOPES = CACHE_ASK_SCOPES, /* of one mailbox */
 
@@ -303,6 +307,9 @@ struct cache_shared {
 	_Atomic uint64_t site_newest[SHARED_SITE_CELLS]; /* newest purge that names anything of a site */
 	struct shared_cell cells[SHARED_CELLS];
 	_Atomic uint64_t passes[SHARED_PASSES];
+	_Atomic uint64_t search_stamp;
+	_Atomic uint64_t search_rules[SHARED_SEARCH_RULES][SHARED_SEARCH_RULE_WORDS];
+	_Atomic uint64_t search_urls[SHARED_SEARCH_URLS][SHARED_SEARCH_URL_WORDS];
 	_Atomic uint8_t popularity[SHARED_POPULARITY];
 };
 

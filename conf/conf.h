@@ -157,6 +157,7 @@ struct conf_cache {
 	struct conf_list accept_languages; /* what Accept-Language is reduced to; empty: it is left alone */
 	struct conf_list pass_headers; /* see conf_passes */
 	bool deception_guard;
+	bool no_vary_search; /* honoured */
 	struct conf_list tag_headers;
 	uint64_t collapse_wait_ms;
 	bool collapse_share;
@@ -231,6 +232,7 @@ enum conf_rule_key {
 	CONF_RULE_NORMALISE_ACCEPT_LANGUAGE,
 	CONF_RULE_PASS_HEADERS,
 	CONF_RULE_DECEPTION_GUARD,
+	CONF_RULE_NO_VARY_SEARCH,
 	CONF_RULE_COUNT,
 };
 

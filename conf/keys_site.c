@@ -285,6 +285,14 @@ static const struct conf_key cache_keys[] = {
 					.doc = "nothing is stored whose content type contradicts "
 					       "the path's extension, unless the origin says "
 					       "that it may be" },
+	[CONF_RULE_NO_VARY_SEARCH] = { .path = "no_vary_search",
+				       .type = CONF_BOOL,
+				       MEMBER(conf_cache, no_vary_search),
+				       .preset = "true",
+				       .doc = "an answer whose `No-Vary-Search` says that it "
+					      "doesn't "
+					      "depend on some of the query serves other queries, "
+					      "too" },
 };
 const struct conf_scope conf_scope_cache = { .name = "sites[].cache",
 					     SCOPE(cache_keys, conf_cache),

@@ -33,6 +33,7 @@ static const struct step steps[] = {
 	[REQUEST_ROUTE] = { "route", step_route },
 	[REQUEST_LOOK_UP] = { "look_up", request_step_look_up },
 	[REQUEST_OPEN] = { "open", request_step_open },
+	[REQUEST_SEARCH] = { "search", request_step_search },
 	[REQUEST_PART] = { "part", request_step_part },
 	[REQUEST_CLAIM] = { "claim", request_step_claim }, /* collapse.wait */
 	[REQUEST_FETCH] = { "fetch", request_step_fetch },

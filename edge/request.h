@@ -7,6 +7,7 @@
  *   request_fetch.c    ask the origin; what its answer means; relay what isn't stored
  *   shape.c            what rules and client_ttl make of an answer at delivery
  *   request_range.c    parts of a stored object
+ *   request_search.c   objects of URLs with another query (No-Vary-Search)
  *   request_part.c     parts that the origin sent: stored, used, made one
  *   request_invalidate.c  what an unsafe method makes unusable
  *   request_purge.c    PURGE
@@ -82,6 +83,7 @@ struct request {
 	struct use_times times;
 	bool soft_purged;
 	uint64_t lost_id; /* body_id of an object whose body is not all there: as if it weren't; 0: none */
+	struct cache_key other; /* of a URL with another query, whose object may do */
 	struct cache_object *part; /* a stored 206 that isn't enough, and its bytes where they become part of another */
 	char *part_bytes;
 	uint64_t part_read;
@@ -128,6 +130,7 @@ enum request_step {
 	REQUEST_ROUTE,
 	REQUEST_LOOK_UP,
 	REQUEST_OPEN,
+	REQUEST_SEARCH,
 	REQUEST_PART,
 	REQUEST_CLAIM,
 	REQUEST_FETCH,
@@ -148,6 +151,7 @@ enum request_step {
 
 enum step_result request_step_look_up(struct machine *m);
 enum step_result request_step_open(struct machine *m);
+enum step_result request_step_search(struct machine *m);
 enum step_result request_step_part(struct machine *m);
 enum step_result request_step_claim(struct machine *m);
 enum step_result request_step_deliver(struct machine *m);
@@ -213,6 +217,11 @@ void request_forget_part(struct request *r);
 void request_stop_waiting(struct request *r);
 /* Lets go of r->object. */
 void request_forget_object(struct request *r);
+/* key: primary and base are set. 0: r->record is its object or, by a Vary rule, its variant for r, and the secondary key is set; else
+ * as cache_find. */
+int request_find(struct request *r, struct cache_key *key) NODISCARD;
+/* May an object of another query serve this target (No-Vary-Search)? */
+bool request_search_known(const struct request *r, const struct target *t);
 /* The secondary key under a Vary rule. False: it has too many names, or one whose value is every request's own. */
 bool request_vary_key(struct request *r, struct view rule, uint64_t *out_secondary);
 /* The key under which «uncacheable» is remembered: requests with credentials apart from those without. */

@@ -120,23 +120,29 @@ static void set_secondary(struct request *r, uint64_t secondary)
 		cache_claim_drop(&r->claim);
 }
 
-static int find(struct request *r)
+int request_find(struct request *r, struct cache_key *key)
 {
-	struct cache_key key = r->key;
 	uint64_t secondary;
 	int e;
 
-	key.secondary = r->key.base;
-	e = cache_find(r->w->cache, &key, &r->record);
-	if (e != 0 || r->record.kind != CACHE_RECORD_VARY) {
-		set_secondary(r, r->key.base);
+	key->secondary = key->base;
+	e = cache_find(r->w->cache, key, &r->record);
+	if (e != 0 || r->record.kind != CACHE_RECORD_VARY)
 		return e;
-	}
 	if (!request_vary_key(r, view_of(r->record.vary, r->record.vary_bytes), &secondary))
 		return -ENOENT;
 	r->why = FORWARD_VARY_MISS;
-	set_secondary(r, secondary);
-	return cache_find(r->w->cache, &r->key, &r->record);
+	key->secondary = secondary;
+	return cache_find(r->w->cache, key, &r->record);
+}
+
+static int find(struct request *r)
+{
+	struct cache_key key = r->key;
+	int e = request_find(r, &key);
+
+	set_secondary(r, key.secondary);
+	return e;
 }
 
 enum step_result request_step_look_up(struct machine *m)
@@ -153,6 +159,8 @@ enum step_result request_step_look_up(struct machine *m)
 		return request_goto(r, REQUEST_OPEN);
 	if (r->background && !found)
 		return request_goto(r, REQUEST_END); /* gone, and nobody asks for it */
+	if (!found && r->cache.no_vary_search && r->claim == NULL)
+		return request_goto(r, REQUEST_SEARCH);
 	if (r->ranged)
 		return request_goto(r, REQUEST_PART);
 	return request_goto(r, r->claim != NULL ? REQUEST_FETCH : REQUEST_CLAIM);

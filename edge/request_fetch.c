@@ -370,6 +370,7 @@ static enum step_result store(struct request *r, const struct http_response *rs,
 			     length, &fill) != 0)
 		return request_relay_answer(r);
 	request_forget_object(r);
+	request_search_learn(r, rs);
 	request_answer_from_fill(r, rs, s, length);
 	if (transfer_begin(r, fill, length, most) != 0) {
 		cache_fill_free(fill);

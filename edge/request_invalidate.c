@@ -32,7 +32,7 @@ static void add(struct request *r, const struct target *t, struct purging *n)
 
 	target_key(t, &r->cache, primary);
 	count = scopes_of_url(t, scopes);
-	if (count == 1 && !cache_url_known(r->w->cache, primary))
+	if (count == 1 && !cache_url_known(r->w->cache, primary) && !request_search_known(r, t))
 		return;
 	for (unsigned i = 0; i < count && n->count < SCOPES_MAX; i++)
 		n->scopes[n->count++] = scopes[i];

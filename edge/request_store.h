@@ -33,6 +33,9 @@ enum step_result request_follow(struct request *r, uint64_t from, uint64_t until
 bool request_as_response(struct request *r, struct view head, struct http_field *at,
 			 struct http_response *out);
 
+/* r's answer is being stored: what it says of queries is remembered (request_search.c). */
+void request_search_learn(struct request *r, const struct http_response *rs);
+
 /* --- parts (request_part.c) ------------------------------------------------------------------ */
 
 /* Where an object's bytes lie in its representation: all of it, unless it is a stored part. 0 or -EINVAL. */

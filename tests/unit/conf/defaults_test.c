@@ -58,7 +58,7 @@ static void has_the_interfaces_defaults(void **state)
 	assert_int_equal(cache->client_ttl_ms, -1);
 	assert_int_equal(cache->targeted.count, 1);
 	assert_view(cache->targeted.at[0], "CDN-Cache-Control");
-	assert_true(cache->deception_guard && cache->normalise_accept_encoding);
+	assert_true(cache->deception_guard && cache->normalise_accept_encoding && cache->no_vary_search);
 	assert_int_equal(cache->accept_languages.count + cache->pass_headers.count, 0);
 	assert_int_equal(cache->set_cookie, CONF_SET_COOKIE_PASS);
 	assert_false(cache->honour_request_directives);
@@ -124,7 +124,8 @@ static void reads_cache(void **state)
 		"false, 'show': true}, 'client_ttl': '1h', 'targeted': ['A-CDN', "
 		"'CDN-Cache-Control'],"
 		"'normalise': {'accept_encoding': false, 'accept_language': ['en', 'pt-BR']},"
-		"'pass_headers': 'x-rewrite-url', 'deception_guard': false, 'heuristic': 'all',"
+		"'pass_headers': 'x-rewrite-url', 'deception_guard': false, 'no_vary_search': "
+		"false, 'heuristic': 'all',"
 		"'collapse': {'on_failure': 'retry'}, 'fill_after_abort': 'never', 'tag_headers': "
 		"[]"));
 	const struct conf_cache *cache = &c->sites[0].cache;
@@ -145,7 +146,8 @@ static void reads_cache(void **state)
 	assert_true(cache->key_show && cache->heuristic && cache->heuristic_all);
 	assert_int_equal(cache->client_ttl_ms, 3600000);
 	assert_int_equal(cache->targeted.count, 2);
-	assert_false(cache->normalise_accept_encoding || cache->deception_guard);
+	assert_false(cache->normalise_accept_encoding || cache->deception_guard ||
+		     cache->no_vary_search);
 	assert_view(cache->accept_languages.at[1], "pt-BR");
 	assert_view(cache->pass_headers.at[0], "x-rewrite-url");
 	assert_false(cache->key_host || cache->collapse_share);

@@ -2,6 +2,7 @@
 #ifndef BRIM_BASE_TLS_PARTS_H
 #define BRIM_BASE_TLS_PARTS_H
 
+#include <openssl/err.h>
 #include <openssl/ssl.h>
 
 #include "edge/base/tls.h"
@@ -37,6 +38,13 @@ extern const struct io_ops tls_user_ops, tls_kernel_ops;
 BIO *tls_bio_new(struct tls *t);
 /* What was gathered leaves; what the socket doesn't take is held. 0 all is out; -EAGAIN some is held; else broken. */
 int tls_push(struct tls *t, bool more) NODISCARD;
+
+/* Before a call whose failure is to be explained. Clearing is dear, and there is hardly ever one left. */
+static inline void tls_forget_errors(void)
+{
+	if (ERR_peek_error() != 0)
+		ERR_clear_error();
+}
 
 /* tls_fault.c: after a call that failed, from OpenSSL's queue of errors. */
 const char *tls_fault_name(const SSL *ssl);

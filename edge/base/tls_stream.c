@@ -250,7 +250,7 @@ static int64_t tls_read(struct io *io, void *p, size_t n)
 
 	if (t->deaf)
 		return -EPIPE;
-	ERR_clear_error();
+	tls_forget_errors();
 	r = t->reads_early ? read_early(t, p, n, &got) : SSL_read_ex(t->ssl, p, n, &got);
 	t->starved = false;
 	r = r == 1 ? (int64_t)got : read_failed(t, (int)r);
@@ -309,7 +309,7 @@ static int seal(struct tls *t, const char *p, size_t n)
 	while (n > 0) {
 		size_t cut = next_cut(t, n, whole), written;
 
-		ERR_clear_error();
+		tls_forget_errors();
 		if (write_record(t, p, cut, &written) != 1) {
 			shared.gathered = 0;
 			t->fault = tls_fault_name(t->ssl);
@@ -466,7 +466,7 @@ static void user_end(struct io *io)
 		(void)SSL_shutdown(t->ssl);
 		t->broken = tls_push(t, false) != 0;
 	}
-	ERR_clear_error();
+	tls_forget_errors();
 	(void)shutdown(io->fd, SHUT_WR);
 }
 

@@ -12,8 +12,6 @@ from brimtest.look import until_hit
 from brimtest.openssl import OpenSslConnection
 from brimtest.tls import client_context
 
-pytestmark = pytest.mark.ktls
-
 KIB, MIB = 1 << 10, 1 << 20
 SUITES = {"1.3 AES": ("1.3", "TLS_AES_128_GCM_SHA256"), "1.3 ChaCha": ("1.3", "TLS_CHACHA20_POLY1305_SHA256"),
           "1.2 AES": ("1.2", "ECDHE-ECDSA-AES128-GCM-SHA256"), "1.2 ChaCha": ("1.2", "ECDHE-ECDSA-CHACHA20-POLY1305")}
@@ -69,6 +67,7 @@ def test_a_relay(tls, origin, certs, version, framing):
             assert r.complete and r.body == body
 
 
+@pytest.mark.ktls
 @pytest.mark.parametrize("version", ["1.2", "1.3"])
 def test_a_request_body(tls, origin, certs, version):
     body = pattern(2 * MIB)
@@ -96,6 +95,7 @@ def test_a_request_body_that_is_cut(tls, origin, certs):
     c.close()
 
 
+@pytest.mark.ktls
 @pytest.mark.parametrize("version", ["1.2", "1.3"])
 def test_a_body_until_the_close_ends_with_a_notice(tls, origin, certs, version):
     """HTTP/1.0, length unknown: a cut stream must look cut, a whole one whole."""
@@ -118,6 +118,7 @@ def test_a_broken_body_looks_broken(tls, origin, certs):
         assert not c.response().complete
 
 
+@pytest.mark.ktls
 def test_pipelined_requests_in_one_record(tls, origin, certs):
     """What lies decrypted in memory raises no event."""
     for name in "abc":
@@ -388,6 +389,7 @@ def early(origin, make_node, pair, tmp_path):
     return send
 
 
+@pytest.mark.ktls
 def test_early_data_of_safe_methods(origin, early):
     origin.page("/a", b"stored", FRESH)
     origin.page("/b", b"relayed", {"Cache-Control": "no-store"})

@@ -10,14 +10,13 @@
 	"form-action 'none'; frame-ancestors 'none'\r\nReferrer-Policy: no-referrer\r\n"
 
 __asm__(".pushsection .rodata\n"
-	"admin_page_begin: .incbin \"edge/admin_page.html\"\n"
-	"admin_page_end:\n"
+	"admin_page_text: .incbin \"edge/admin_page.html\"\n"
+	".byte 0\n"
 	".popsection\n");
-extern const char admin_page_begin[], admin_page_end[];
+extern const char admin_page_text[];
 
 enum admin_progress admin_page(struct admin_call *c)
 {
 	c->headers = PAGE_HEADERS;
-	return admin_answer_text(c, 200, "text/html; charset=utf-8",
-				 view_of(admin_page_begin, (size_t)(admin_page_end - admin_page_begin)));
+	return admin_answer_text(c, 200, "text/html; charset=utf-8", view_str(admin_page_text));
 }

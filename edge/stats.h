@@ -71,8 +71,8 @@ struct stats_gauges {
 
 struct stats_worker {
 	struct stats_gauges gauges;
-	struct stats_tls tls;
-	uint64_t certificate_expires_s[CONF_SITES_MAX]; /* wall time; 0: the site has none */
+	struct stats_tls tls __attribute__((aligned(64))); /* the type isn't: it lies on stacks, too */
+	uint64_t certificate_expires_s[CONF_SITES_MAX];	   /* wall time; 0: the site has none */
 	struct stats_site sites[CONF_SITES_MAX];
 };
 

@@ -12,7 +12,7 @@ struct stats_tls {
 	uint64_t handshakes[2][2];		    /* TLS 1.2, 1.3; full, resumed */
 	uint64_t connections[STATS_TLS_CIPHERS][2]; /* sealed by us, by the kernel; the last cipher: any other */
 	uint64_t failures[STATS_TLS_FAULTS]; /* the last: any other */
-} __attribute__((aligned(64)));
+};
 
 void stats_tls_done(struct stats_tls *s, bool is_1_3, bool resumed, const char *cipher, bool in_kernel);
 /* fault: one of tls_fault's words. */

@@ -198,11 +198,19 @@ static enum step_result begin_exchange(struct connection *c, enum http_fault fau
 	return machine_goto(&c->m, STEP_EXCHANGE);
 }
 
+/* Between two answers: nothing is cut off, and a client over TLS is told so. */
+static enum step_result leave(struct connection *c)
+{
+	if (c->io != &c->plain)
+		c->io->ops->end(c->io);
+	return STEP_DONE;
+}
+
 /* Bytes of a head are there but it did not come in time: 408. Without bytes: a silent close. */
 static enum step_result head_timed_out(struct connection *c)
 {
 	if (c->block == NULL || c->in_end == c->in_start)
-		return STEP_DONE;
+		return leave(c);
 	c->keep_alive = false;
 	h1_begin(c);
 	c->body_ended = false;
@@ -281,8 +289,10 @@ static enum step_result step_head(struct machine *m)
 	enum step_result r;
 	int got;
 
-	if (m->broken || may_leave(c))
+	if (m->broken)
 		return STEP_DONE;
+	if (may_leave(c))
+		return leave(c);
 	if (m->timed_out)
 		return head_timed_out(c);
 	if (c->block != NULL && c->in_end > c->in_start && c->scan.scanned == 0) {
@@ -292,14 +302,14 @@ static enum step_result step_head(struct machine *m)
 	}
 	got = read_some(c);
 	if (got < 0)
-		return STEP_DONE;
+		return leave(c);
 	if (got > 0) {
 		r = parse_head(c);
 		return r == STEP_READ ? wait_for_more(c) : r;
 	}
 	if (c->in_end == c->in_start)
 		give_block(c);
-	return may_leave(c) ? STEP_DONE : wait_for_socket(c->io);
+	return may_leave(c) ? leave(c) : wait_for_socket(c->io);
 }
 
 /* --- step: exchange ----------------------------------------------------------------------------- */

@@ -113,8 +113,9 @@ static bool peer_is_full(const struct worker_process *p, const struct sock_addr 
 	return limit != 0 && peers_count(p->given->peers, peer) >= limit;
 }
 
-/* Best effort: what doesn't fit into an empty send buffer isn't waited for. */
-static void refuse(struct worker_process *p, int fd)
+/* Best effort: what doesn't fit into an empty send buffer isn't waited for. Over TLS nothing could be said without a
+ * handshake, which is dearer than what is refused. */
+static void refuse(struct worker_process *p, const struct conf_listener *l, int fd)
 {
 	static const char body[] = "Too many connections.\n";
 	char text[512];
@@ -125,7 +126,7 @@ static void refuse(struct worker_process *p, int fd)
 			 "Content-Length: %zu\r\nConnection: close\r\n\r\n%s",
 			 VIEW_ARG(p->w.conf->name), sizeof(body) - 1, body);
 
-	if (n > 0 && (size_t)n < sizeof(text))
+	if (!l->tls && n > 0 && (size_t)n < sizeof(text))
 		(void)send(fd, text, (size_t)n, MSG_DONTWAIT | MSG_NOSIGNAL);
 	(void)shutdown(fd, SHUT_WR);
 	close(fd);
@@ -142,7 +143,7 @@ static void take_connection(struct worker_listener *l, int fd, const struct sock
 
 	stats_add(&p->w.stats->gauges.accepted, 1);
 	if (node_is_full(p) || peer_is_full(p, peer)) {
-		refuse(p, fd);
+		refuse(p, &l->conf, fd);
 		return;
 	}
 	peers_add(p->given->peers, p->w.slot, peer);

@@ -31,9 +31,10 @@ enum {
 	BATCH_BYTES = 64 << 10,			 /* of payload, in one write */
 	CALL_BYTES = 256 << 10,			 /* of payload, in one call of ours */
 	GATHER_BYTES = BATCH_BYTES + (24 << 10), /* with what records add, small ones too */
-	SMALL_RECORD_BYTES = 1300,		 /* fits into a segment */
-	SMALL_BYTES = 16 << 10,			 /* so much leaves in small records after a pause */
-	WHOLE_BYTES = 4096,			 /* what is no longer than this needs no cutting */
+	HELD_MAX = 2 * GATHER_BYTES, /* a batch, and our alerts to a peer that provokes them and reads none */
+	SMALL_RECORD_BYTES = 1300, /* fits into a segment */
+	SMALL_BYTES = 16 << 10,	   /* so much leaves in small records after a pause */
+	WHOLE_BYTES = 4096,	   /* what is no longer than this needs no cutting */
 	PAUSE_MS = 1000,
 };
 
@@ -143,10 +144,10 @@ static int wait_for_room(struct tls *t)
 static int hold(struct tls *t, const char *p, size_t n)
 {
 	size_t before = t->held_until - t->held_from;
-	char *held = malloc(before + n);
+	char *held = before + n <= HELD_MAX ? malloc(before + n) : NULL;
 
 	if (held == NULL)
-		return broken(t, -ENOMEM);
+		return broken(t, -ENOBUFS);
 	if (before > 0)
 		memcpy(held, t->held + t->held_from, before);
 	memcpy(held + before, p, n);

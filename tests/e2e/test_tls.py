@@ -107,6 +107,21 @@ def test_a_body_until_the_close_ends_with_a_notice(tls, origin, certs, version):
         assert r.framing == "close" and r.complete and r.body == body
 
 
+def test_what_is_idle_ends_with_a_notice(origin, make_node, certs, pair):
+    """At the idle timeout, and after the client's own notice."""
+    origin.page("/a", b"hello", FRESH)
+    node = make_node(origin, tls=pair, conf={"limits": {"idle_timeout": "1s"}})
+    with node.connect_tls(certs.root) as c:
+        c.request(target="/a")
+        assert c.response().body == b"hello"
+        assert c.until_closed() == b""
+    c = OpenSslConnection(node.tls_address)
+    c.request(target="/a")
+    c.half_close()
+    assert c.response().body == b"hello" and c.until_closed() == b""
+    c.close()
+
+
 def test_a_broken_body_looks_broken(tls, origin, certs):
     @origin.route("/a")
     def broken(x):

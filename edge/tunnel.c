@@ -4,7 +4,10 @@
  *
  *   switch   the 101 leaves for the client
  *   tunnel   bytes go both ways: what either side had sent behind its head, then by splice through a pipe of the
- *            worker's, held only while it holds bytes, or by memory where a side is TLS in user space
+ *            worker's, or by memory where a side is TLS in user space
+ *
+ * A pipe is given back before the turn ends: a side that takes nothing may do so for as long as tunnel_timeout, and a few
+ * of them must not have all pipes of the worker. What it did not take is copied, a piece at most.
  *
  * A side that ends is told of to the other one (half-close), which may go on. Over when both have ended; cut, which the
  * peers see as a reset, when one breaks or says nothing for tunnel_timeout: what a protocol makes of an end that nobody
@@ -16,6 +19,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "edge/answer.h"
 #include "edge/base/io.h"
@@ -25,20 +29,21 @@
 
 enum {
 	TUNNEL_MAGIC = 0x74756e6e,
-	TURN_BYTES = 1 << 20, /* a turn's share of one direction */
-	MEMORY_BYTES = 16 << 10,
+	TURN_BYTES = 1 << 20,	/* a turn's share of one direction */
+	PIECE_BYTES = 64 << 10, /* by splice */
+	RECORD_BYTES = 16 << 10,
 };
 
 /* One direction. What was received and not yet sent is early, in the pipe or in memory. */
 struct flow {
 	struct io *from, *to;
 	struct view early;
-	struct pipe *pipe; /* NULL: it would be empty */
-	char *memory;	   /* the same */
+	struct pipe *pipe; /* within a turn; NULL: it would be empty */
+	char *memory;	   /* the same, but for the turn */
 	size_t begin, end; /* in memory */
 	bool at_end;	   /* and the other side was told */
 	unsigned want_from, want_to;
-	uint64_t moved_bytes;
+	uint64_t moved_bytes; /* that the other side has taken */
 };
 
 struct tunnel {
@@ -145,11 +150,8 @@ static int tunnel_new(struct request *r)
 		.magic = TUNNEL_MAGIC,
 		.w = r->w,
 		.fetch = r->fetch,
-		.up = { .from = client, .to = origin, .early = early_up, .moved_bytes = early_up.n },
-		.down = { .from = origin,
-			  .to = client,
-			  .early = early_down,
-			  .moved_bytes = early_down.n },
+		.up = { .from = client, .to = origin, .early = early_up },
+		.down = { .from = origin, .to = client, .early = early_down },
 	};
 	r->tunnel = t;
 	r->w->tunnel_count++;
@@ -197,10 +199,10 @@ static int64_t receive_in_memory(struct flow *f)
 {
 	int64_t n;
 
-	f->memory = malloc(MEMORY_BYTES);
+	f->memory = malloc(RECORD_BYTES);
 	if (f->memory == NULL)
 		return -ENOMEM;
-	n = f->from->ops->read(f->from, f->memory, MEMORY_BYTES);
+	n = f->from->ops->read(f->from, f->memory, RECORD_BYTES);
 	f->begin = 0;
 	f->end = n > 0 ? (size_t)n : 0;
 	if (n > 0)
@@ -220,8 +222,7 @@ static int64_t receive_in_pipe(struct tunnel *t, struct flow *f)
 
 	if (p == NULL)
 		return -ENOTSUP;
-	n = splice(f->from->fd, NULL, p->write_fd, NULL, p->capacity_bytes,
-		   SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
+	n = splice(f->from->fd, NULL, p->write_fd, NULL, PIECE_BYTES, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
 	if (n > 0) {
 		p->held_bytes = (size_t)n;
 		f->pipe = p;
@@ -241,11 +242,7 @@ static int64_t receive(struct tunnel *t, struct flow *f)
 
 	if (f->from->splices_in && f->to->splices_out && !f->from->ops->buffered(f->from))
 		n = receive_in_pipe(t, f);
-	if (n == -ENOTSUP)
-		n = receive_in_memory(f);
-	if (n > 0)
-		f->moved_bytes += (uint64_t)n;
-	return n;
+	return n == -ENOTSUP ? receive_in_memory(f) : n;
 }
 
 static bool holds(const struct flow *f)
@@ -255,7 +252,7 @@ static bool holds(const struct flow *f)
 
 static int64_t send_piece(struct flow *f)
 {
-	struct iovec v = { f->memory + f->begin, f->end - f->begin };
+	struct iovec v;
 
 	if (f->to->holds) {
 		int r = f->to->ops->flush(f->to);
@@ -263,9 +260,31 @@ static int64_t send_piece(struct flow *f)
 	}
 	if (f->pipe != NULL)
 		return f->to->ops->send_pipe(f->to, f->pipe->read_fd, f->pipe->held_bytes, false);
-	if (f->early.n > 0)
-		v = (struct iovec){ (void *)f->early.p, f->early.n };
+	v = f->early.n > 0 ? (struct iovec){ (void *)f->early.p, f->early.n }
+			   : (struct iovec){ f->memory + f->begin, f->end - f->begin };
 	return f->to->ops->write(f->to, &v, 1, false);
+}
+
+/* What the pipe holds goes into memory. */
+static int64_t unload(struct tunnel *t, struct flow *f)
+{
+	size_t n = f->pipe->held_bytes;
+
+	f->memory = malloc(n);
+	if (f->memory == NULL)
+		return -ENOMEM;
+	f->begin = f->end = 0;
+	while (f->end < n) {
+		ssize_t got = read(f->pipe->read_fd, f->memory + f->end, n - f->end);
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			return -EIO;
+		f->end += (size_t)got;
+		f->pipe->held_bytes -= (size_t)got;
+	}
+	pipe_give(&t->w->pipes, &f->pipe);
+	return -EAGAIN;
 }
 
 static int64_t send_held(struct tunnel *t, struct flow *f)
@@ -273,10 +292,13 @@ static int64_t send_held(struct tunnel *t, struct flow *f)
 	bool of_stream = f->to->holds;
 	int64_t n = send_piece(f);
 
-	if (n == -EAGAIN)
+	if (n == -EAGAIN) {
 		f->want_to = f->to->wait;
+		return f->pipe != NULL ? unload(t, f) : n;
+	}
 	if (n <= 0 || of_stream)
 		return n == 0 ? -EPIPE : n;
+	f->moved_bytes += (uint64_t)n;
 	if (f->pipe != NULL) {
 		f->pipe->held_bytes -= (size_t)n;
 		if (f->pipe->held_bytes == 0)
@@ -301,7 +323,7 @@ static int pump(struct tunnel *t, struct flow *f)
 	uint64_t until = f->moved_bytes + TURN_BYTES;
 
 	f->want_from = f->want_to = 0;
-	while (f->moved_bytes < until) {
+	while (f->moved_bytes < until || f->pipe != NULL) {
 		int64_t n;
 
 		if (!holds(f) && f->at_end)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "edge/admin_call.h"
+#include "edge/base/tls.h"
 #include "edge/board.h"
 #include "origin/shared.h"
 
@@ -152,6 +153,19 @@ static void add_origins(cJSON *tree, struct admin_call *c)
 	}
 }
 
+/* Whether the kernel can do it, and how many connections it did it for. By cipher: /v1/stats. */
+static void add_tls(cJSON *tree, const struct admin *a)
+{
+	cJSON *to = cJSON_AddObjectToObject(tree, "tls"), *connections;
+	struct stats_tls total;
+
+	stats_tls_total(a->process->stats, &total);
+	(void)cJSON_AddBoolToObject(to, "ktls", tls_probe());
+	connections = cJSON_AddObjectToObject(to, "connections");
+	(void)cJSON_AddNumberToObject(connections, "kernel", (double)stats_tls_connections(&total, true));
+	(void)cJSON_AddNumberToObject(connections, "program", (double)stats_tls_connections(&total, false));
+}
+
 enum admin_progress admin_status(struct admin_call *c)
 {
 	const struct admin *a = c->admin;
@@ -169,6 +183,7 @@ enum admin_progress admin_status(struct admin_call *c)
 	(void)cJSON_AddItemToObject(tree, "stores", stores(a));
 	if (admin_call_whole(c)) /* origins are of sites, and a token of some sees no other's */
 		add_origins(tree, c);
+	add_tls(tree, a);
 	(void)cJSON_AddNumberToObject(tree, "claims", cache_claims_held(a->process->cache_shared));
 	return admin_answer(c, tree);
 }

@@ -339,7 +339,7 @@ static void write_expiry(FILE *to, const struct stats *s, const struct conf *con
 	}
 }
 
-static void tls_total(const struct stats *s, struct stats_tls *out)
+void stats_tls_total(const struct stats *s, struct stats_tls *out)
 {
 	for (size_t at = 0; at < sizeof(*out); at += sizeof(uint64_t)) {
 		uint64_t sum = 0;
@@ -361,7 +361,7 @@ void stats_openmetrics(const struct stats *s, const struct conf *conf, FILE *to)
 	write_histograms(to, s, conf);
 	for (size_t i = 0; i < ARRAY_LEN(gauge_families); i++)
 		write_gauge_family(to, s, &gauge_families[i]);
-	tls_total(s, &tls);
+	stats_tls_total(s, &tls);
 	stats_tls_openmetrics(&tls, to);
 	write_expiry(to, s, conf);
 	fputs("# EOF\n", to);
@@ -444,7 +444,7 @@ void stats_json(const struct stats *s, const struct conf *conf, FILE *to)
 {
 	struct stats_tls tls;
 
-	tls_total(s, &tls);
+	stats_tls_total(s, &tls);
 	fputs("{\"sites\":{", to);
 	for (size_t i = 0; i < conf->site_count; i++) {
 		if (i > 0)

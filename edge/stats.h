@@ -148,6 +148,8 @@ void stats_worker_get(const struct stats *s, unsigned worker, struct stats_gauge
 /* Over all workers. */
 void stats_site_total(const struct stats *s, unsigned site_slot, struct stats_site *out);
 
+void stats_tls_total(const struct stats *s, struct stats_tls *out);
+
 /* OpenMetrics text, from the first family to "# EOF": write families of your own before it. */
 void stats_openmetrics(const struct stats *s, const struct conf *conf, FILE *to);
 /* {"sites": {NAME: {…}}, "workers": [{…}]} */

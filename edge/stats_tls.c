@@ -80,6 +80,15 @@ void stats_tls_failed(struct stats_tls *s, const char *fault)
 	stats_add(&s->failures[find(faults, ARRAY_LEN(faults), fault)], 1);
 }
 
+uint64_t stats_tls_connections(const struct stats_tls *total, bool in_kernel)
+{
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < STATS_TLS_CIPHERS; i++)
+		sum += total->connections[i][in_kernel];
+	return sum;
+}
+
 /* --- one table for both forms --------------------------------------------------------------------- */
 
 typedef void sample_fn(FILE *to, bool first, const char *a, const char *b, uint64_t value);

@@ -11,7 +11,7 @@ from brimtest.wait import PATIENCE
 
 PLAIN_MARKS = ("perf", "strace", "soak")
 KTLS = bool(os.environ.get("BRIM_KTLS"))  # said by who runs us on a kernel that has it (make vm)
-collect_ignore = [] if KTLS else ["test_ktls.py"]
+collect_ignore = [] if KTLS else ["test_ktls.py", "test_ktls_origin.py"]
 
 
 def pytest_collection_modifyitems(items):
@@ -47,13 +47,17 @@ def pytest_runtest_makereport(item, call):
             report.sections.append(("requests to the origin", "\n".join(map(repr, origin.requests[-50:]))))
 
 
-@pytest.fixture
-def brim(request):
-    """The program: the sanitized one where there is one, unless the test measures."""
+def program(node):
+    """Of a test or a file of them: the sanitized one where there is one, unless something is measured."""
     plain = binary("BRIM_BIN", "build/brim-test")
-    if os.environ.get("BRIM_SANITIZED_BIN") and not any(map(request.node.get_closest_marker, PLAIN_MARKS)):
+    if os.environ.get("BRIM_SANITIZED_BIN") and not any(map(node.get_closest_marker, PLAIN_MARKS)):
         return binary("BRIM_SANITIZED_BIN", "")
     return plain
+
+
+@pytest.fixture
+def brim(request):
+    return program(request.node)
 
 
 @pytest.fixture
@@ -116,6 +120,29 @@ def make_node(request, brim, clock):
 def node(origin, make_node):
     """A node of two workers before the origin."""
     return make_node(origin)
+
+
+@pytest.fixture(scope="module")
+def shared_tls(request, certs):
+    """An origin and a node of one worker with TLS before it, for all tests of a file (see tls_node). For files that also run
+    on a slow machine, where starting a node for each of their tests would take most of the time."""
+    origin = Origin()
+    node = Node(program(request.node), origin, tls=certs.issue("a.test"), workers=1)
+    try:
+        yield origin, node.start()
+    finally:
+        node.close()
+        origin.stop()
+        assert not origin.faults, "\n".join(origin.faults)
+
+
+@pytest.fixture
+def tls_node(request, shared_tls):
+    """The file's node; its .origin. What one test stores and scripts is there in the next."""
+    origin, node = shared_tls
+    request.node.origins, request.node.nodes = [origin], [node]
+    node.origin = origin
+    return node
 
 
 @pytest.fixture

@@ -15,20 +15,24 @@ from test_tls_matrix import SUITES
 
 pytestmark = [pytest.mark.ktls, pytest.mark.strace]
 
-KIB, MIB = 1 << 10, 1 << 20
+KIB = 1 << 10
 # What may come through memory: read together with a head, staged, or read with the lines between large chunks.
 READ_ALONG = 66 * KIB
-BODY = pattern(1 * MIB, seed=9)
+BODY = pattern(600 * KIB, seed=9)
 
 
 @pytest.fixture
-def node(origin, make_node, certs):
-    """One worker, no access log: what is seen belongs to the requests. /a is stored."""
-    node = make_node(origin, workers=1, tls=certs.issue("a.test"), conf={"log": {"access": None}})
-    origin.page("/warm", b"warm", {"Cache-Control": "no-store"})
-    origin.page("/a", BODY, FRESH)
-    until_hit(node, "/a", BODY)
-    return node
+def node(tls_node):
+    """/a is stored."""
+    tls_node.origin.page("/warm", b"warm", {"Cache-Control": "no-store"})
+    tls_node.origin.page("/a", BODY, FRESH)
+    until_hit(tls_node, "/a", BODY)
+    return tls_node
+
+
+@pytest.fixture
+def origin(node):
+    return node.origin
 
 
 def test_the_kernel_does_tls(certs):

@@ -99,27 +99,33 @@ static uint64_t at(const _Atomic uint64_t *cell)
 	return atomic_load_explicit(cell, memory_order_relaxed);
 }
 
-/* True: a hard purge was found, and the rest doesn't matter. */
-static bool probe(void *arg, uint64_t hash, uint8_t kind)
+/* The first cell may have been raised for another scope. True: a hard purge was found, and the rest doesn't matter. */
+static __attribute__((noinline)) bool probe_all_cells(struct probe *p, uint64_t spread_hash)
 {
-	struct probe *p = arg;
-	uint64_t h = spread(p->s, hash, kind);
 	uint64_t hard = UINT64_MAX, soft = UINT64_MAX;
 
 	for (unsigned i = 0; i < PLACES; i++) {
-		const struct shared_cell *cell = &p->s->cells[place(h, i)];
+		const struct shared_cell *cell = &p->s->cells[place(spread_hash, i)];
 		uint64_t a = at(&cell->hard), b = at(&cell->soft);
 
 		hard = a < hard ? a : hard;
 		soft = b < soft ? b : soft;
-		if (hard <= p->birth && soft <= p->birth)
-			return false;
 	}
 	if (soft > p->birth)
 		p->soft = soft;
 	if (hard > p->birth)
 		p->hard = hard;
 	return p->hard != 0;
+}
+
+/* What nobody purged mostly ends here. */
+PURGE_INLINE bool probe(void *arg, uint64_t hash, uint8_t kind)
+{
+	struct probe *p = arg;
+	uint64_t h = spread(p->s, hash, kind);
+	const struct shared_cell *first = &p->s->cells[place(h, 0)];
+
+	return (at(&first->hard) > p->birth || at(&first->soft) > p->birth) && probe_all_cells(p, h);
 }
 
 enum cache_purged purge_clock_names(const struct cache_shared *s, const struct cache_names *names,

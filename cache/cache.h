@@ -142,6 +142,8 @@ void cache_reader_fini(struct cache_reader *r);
 
 /* Popularity: one more hit (small saturating counter in shared memory). */
 void cache_object_hit(struct cache_object *o);
+/* As counted there. Another object may share the counter. */
+unsigned cache_object_hits(const struct cache_object *o);
 
 /* --- purge clock --------------------------------------------------------------------------- */
 

@@ -39,7 +39,7 @@ struct listing {
 	struct listings *owner;
 	struct job job;
 	struct ready *wake; /* NULL: nobody waits */
-	bool running, checked;
+	bool running;
 	struct arena arena;
 	struct listing_query query;
 	struct listing_store stores[SHARED_STORES];
@@ -270,26 +270,15 @@ int listing_begin(struct listings *ls, const struct listing_query *q, struct rea
 	return 0;
 }
 
-/* Is this what a lookup would find now, here and not in another record? */
-static bool counts(struct cache *c, const struct listed *item)
+bool listing_counts(const struct listing *l, const struct listed *item)
 {
 	struct cache_record r;
 
-	return cache_find(c, &item->key, &r) == 0 && r.kind == CACHE_RECORD_OBJECT &&
-	       r.store == item->store && r.object_id == item->object_id &&
-	       r.head_segment == item->head_segment && r.head_offset == item->head_offset;
-}
-
-static void keep_what_counts(struct listing *l)
-{
-	struct cache *c = keeper_cache(l->owner->keeper);
-	unsigned kept = 0;
-
-	for (unsigned i = 0; i < l->count; i++) {
-		if (counts(c, &l->items[i]))
-			l->items[kept++] = l->items[i];
-	}
-	l->count = kept;
+	/* Here, and not in a later record of the same object. */
+	return cache_find(keeper_cache(l->owner->keeper), &item->key, &r) == 0 &&
+	       r.kind == CACHE_RECORD_OBJECT && r.store == item->store &&
+	       r.object_id == item->object_id && r.head_segment == item->head_segment &&
+	       r.head_offset == item->head_offset;
 }
 
 int listing_page(struct listing *l, const struct listed **out, unsigned *out_count,
@@ -299,9 +288,6 @@ int listing_page(struct listing *l, const struct listed **out, unsigned *out_cou
 		return -EINPROGRESS;
 	if (l->error != 0)
 		return l->error;
-	if (!l->checked)
-		keep_what_counts(l);
-	l->checked = true;
 	*out = l->items;
 	*out_count = l->count;
 	*out_next = l->at;

@@ -2,7 +2,8 @@
  * Which objects are stored, a page at a time, for the admin API.
  *
  * The index can't tell (it holds no URLs) and needn't: the logs do, as for rebuild and eviction. A page is a bounded
- * piece of them, read in a thread; which of its records still count is then asked of the index, in the loop.
+ * piece of them, read in a thread; which of its records still count is then asked of the index, in the loop, a few
+ * at a time as the caller likes.
  *
  * The order is that of the logs: store, segment, place in the log. Whoever is there from the first page to the last is
  * listed at least once; twice, if it is written anew meanwhile. What comes or goes meanwhile may be listed or not.
@@ -52,10 +53,12 @@ struct listing;
 /* The page is read behind; «wake» is posted when it is there. */
 int listing_begin(struct listings *ls, const struct listing_query *q, struct ready *wake,
 		  struct listing **out) NODISCARD;
-/* -EINPROGRESS; else 0 and the objects of the page, which may be none though more follow. *out_next: where the next page
- * begins; *out_more false: there is none. Good until listing_free. */
+/* -EINPROGRESS; else 0 and the candidates of the page, of which none may count though more follow. *out_next: where the next
+ * page begins; *out_more false: there is none. Good until listing_free. */
 int listing_page(struct listing *l, const struct listed **out, unsigned *out_count,
 		 struct listing_place *out_next, bool *out_more) NODISCARD;
+/* Is it what a lookup would find now? One look into the index. */
+bool listing_counts(const struct listing *l, const struct listed *item);
 /* At any time. */
 void listing_free(struct listing **l);
 

@@ -245,13 +245,23 @@ int cache_object_body(struct cache_object *o, struct cache_reader *r, uint64_t o
 			 left < READ_SPAN_BYTES ? (uint32_t)left : READ_SPAN_BYTES, wake, out);
 }
 
+/* By the body's id: it stays the same when the object is refreshed. */
+static _Atomic uint8_t *popularity_of(const struct cache_object *o)
+{
+	uint64_t h = o->record.body_id * 0x9e3779b97f4a7c15;
+
+	return &o->cache->shared->popularity[(h >> 32) % SHARED_POPULARITY];
+}
+
+unsigned cache_object_hits(const struct cache_object *o)
+{
+	return atomic_load_explicit(popularity_of(o), memory_order_relaxed);
+}
+
 void cache_object_hit(struct cache_object *o)
 {
 	enum { MOST = 3 };
-	struct cache_shared *s = o->cache->shared;
-	/* By the body's id: it stays the same when the object is refreshed. */
-	uint64_t h = o->record.body_id * 0x9e3779b97f4a7c15;
-	_Atomic uint8_t *hits = &s->popularity[(h >> 32) % SHARED_POPULARITY];
+	_Atomic uint8_t *hits = popularity_of(o);
 	/* Relaxed, and not one step: a lost count doesn't matter, a locked add on every hit would. */
 	uint8_t n = atomic_load_explicit(hits, memory_order_relaxed);
 

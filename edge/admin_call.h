@@ -22,7 +22,8 @@ enum {
 	ADMIN_REMOTE_MAX = 48, /* of them over TCP: nobody out there can lock out who sits at the machine */
 };
 
-enum admin_progress { ADMIN_DONE, ADMIN_WAIT };
+/* YIELD: called again in the loop's next turn. */
+enum admin_progress { ADMIN_DONE, ADMIN_WAIT, ADMIN_YIELD };
 
 /* The server's state, seen by calls. */
 struct admin {

@@ -383,8 +383,14 @@ static enum step_result step_call(struct machine *m)
 
 	if (m->broken)
 		return STEP_DONE;
-	if (c->call.route->fn(&c->call) == ADMIN_WAIT)
+	switch (c->call.route->fn(&c->call)) {
+	case ADMIN_WAIT:
 		return STEP_PARK;
+	case ADMIN_YIELD:
+		return STEP_YIELD;
+	case ADMIN_DONE:
+		break;
+	}
 	c->runs = false;
 	if (c->call.route->changes)
 		admin_audit_change(&c->call);

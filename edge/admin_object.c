@@ -224,6 +224,8 @@ static void show(struct admin_call *c, const struct variant *v, struct cache_obj
 	judge(o, to, &object->meta, cache_object_purged(object));
 	(void)cJSON_AddNumberToObject(to, "object", (double)v->record.object_id);
 	(void)cJSON_AddNumberToObject(to, "birth", (double)v->record.birth);
+	(void)cJSON_AddNumberToObject(to, "tags", object->meta.tag_count);
+	(void)cJSON_AddNumberToObject(to, "hits", cache_object_hits(object));
 	add_place(to, c->admin, &v->record);
 	add_flags(to, object->meta.flags);
 	(void)cJSON_AddItemToArray(o->shown, to);

@@ -2,18 +2,18 @@
  * GET /v1/objects: what is stored, a page at a time (cache/listing.h). A page costs a bounded amount of reading, so it
  * may be short, or empty, and yet not the last: only a missing cursor says that.
  */
-#include <cjson/cJSON.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "cache/listing.h"
 #include "edge/admin_call.h"
-#include "edge/admin_json.h"
+#include "edge/base/json.h"
 #include "edge/http/chars.h"
 #include "edge/http/uri.h"
 
-enum { LIMIT_DEFAULT = 100 };
+enum { LIMIT_DEFAULT = 100, OBJECTS_A_TURN = 50 };
 
 /* --- what is asked ---------------------------------------------------------------------------------- */
 
@@ -136,92 +136,138 @@ static const struct conf_site *site_of(const struct admin_call *c, uint64_t hash
 	return NULL;
 }
 
-static void add_text(cJSON *to, const char *name, struct view v, struct arena *a)
+/* As a JSON string. */
+static void write_text(FILE *to, struct view v)
 {
-	const char *text = admin_json_text(v, a);
+	char escaped[512];
+	size_t taken;
 
-	(void)cJSON_AddStringToObject(to, name, text != NULL ? text : "");
+	(void)putc('"', to);
+	while (v.n > 0) {
+		size_t n = json_escape(v, escaped, sizeof(escaped), &taken);
+
+		(void)fwrite(escaped, 1, n, to);
+		v = view_skip(v, taken);
+	}
+	(void)putc('"', to);
 }
 
-static int64_t seconds(int64_t ms)
+static long long seconds(int64_t ms)
 {
 	return ms >= 0 ? ms / 1000 : -((999 - ms) / 1000);
 }
 
-static void add_object(struct admin_call *c, cJSON *list, const struct listed *o)
+static void write_object(const struct admin_call *c, FILE *to, const struct listed *o)
 {
 	const struct conf_site *site = site_of(c, o->site_hash); /* NULL: it is configured no more */
 	int64_t age_ms = o->initial_age_ms + clock_wall().ms - o->received.ms;
-	cJSON *to = cJSON_CreateObject();
-	char secondary[17];
 
-	add_text(to, "url", o->url, &c->arena);
+	(void)fputs("{\"url\":", to);
+	write_text(to, o->url);
+	(void)fputs(",\"site\":", to);
 	if (site != NULL)
-		add_text(to, "site", site->name, &c->arena);
+		write_text(to, site->name);
 	else
-		(void)cJSON_AddNullToObject(to, "site");
-	(void)snprintf(secondary, sizeof(secondary), "%016" PRIx64, o->key.secondary);
-	(void)cJSON_AddStringToObject(to, "secondary", secondary);
-	(void)cJSON_AddNumberToObject(to, "status", o->status);
-	(void)cJSON_AddNumberToObject(to, "bytes", (double)o->body_bytes);
-	(void)cJSON_AddNumberToObject(to, "age", (double)seconds(age_ms));
-	(void)cJSON_AddNumberToObject(to, "ttl", (double)seconds(o->lifetime_ms - age_ms));
-	(void)cJSON_AddNumberToObject(to, "tags", o->tag_count);
-	(void)cJSON_AddStringToObject(to, "purged", admin_purged_text(o->purged));
-	(void)cJSON_AddItemToArray(list, to);
+		(void)fputs("null", to);
+	(void)fprintf(to,
+		      ",\"secondary\":\"%016" PRIx64 "\",\"status\":%u,\"bytes\":%" PRIu64
+		      ",\"age\":%lld,\"ttl\":%lld,\"tags\":%u,\"purged\":\"%s\"}",
+		      o->key.secondary, o->status, o->body_bytes, seconds(age_ms),
+		      seconds(o->lifetime_ms - age_ms), o->tag_count, admin_purged_text(o->purged));
 }
 
-static enum admin_progress finish(struct admin_call *c)
+/* --- the call ---------------------------------------------------------------------------------------- */
+
+/* Between its turns: a page in one piece would keep the loop for many milliseconds. */
+struct objects_call {
+	struct listing *listing;
+	FILE *to; /* NULL: the page isn't there yet */
+	char *text;
+	size_t bytes;
+	unsigned at, written;
+};
+
+static enum admin_progress finish(struct admin_call *c, struct objects_call *o,
+				  const struct listing_place *next, bool more)
+{
+	FILE *to = o->to;
+
+	(void)fputs("],\"cursor\":", to);
+	if (more)
+		(void)fprintf(to, "\"%" PRIx32 ".%" PRIx32 ".%" PRIx64 "\"}\n", next->store,
+			      next->segment, next->offset);
+	else
+		(void)fputs("null}\n", to);
+	o->to = NULL;
+	if (fclose(to) != 0)
+		return admin_error(c, 503, "", "no memory");
+	return admin_answer_text(c, 200, "application/json", view_of(o->text, o->bytes));
+}
+
+static bool begin_text(struct objects_call *o)
+{
+	if (o->to != NULL)
+		return true;
+	o->to = open_memstream(&o->text, &o->bytes);
+	if (o->to == NULL)
+		return false;
+	(void)fputs("{\"objects\":[", o->to);
+	return true;
+}
+
+static enum admin_progress go_on(struct admin_call *c, struct objects_call *o)
 {
 	struct listing_place next = { 0 };
 	const struct listed *items = NULL;
 	unsigned count = 0;
 	bool more = false;
-	int r = listing_page(c->state, &items, &count, &next, &more);
-	cJSON *tree, *list;
-	char cursor[40];
+	int r = listing_page(o->listing, &items, &count, &next, &more);
 
 	if (r == -EINPROGRESS)
 		return ADMIN_WAIT;
 	if (r != 0)
 		return admin_error(c, 503, "", "the logs can't be read: %s", strerror(-r));
-	tree = cJSON_CreateObject();
-	list = cJSON_AddArrayToObject(tree, "objects");
-	for (unsigned i = 0; i < count; i++)
-		add_object(c, list, &items[i]);
-	(void)snprintf(cursor, sizeof(cursor), "%" PRIx32 ".%" PRIx32 ".%" PRIx64, next.store,
-		       next.segment, next.offset);
-	if (more)
-		(void)cJSON_AddStringToObject(tree, "cursor", cursor);
-	else
-		(void)cJSON_AddNullToObject(tree, "cursor");
-	return admin_answer(c, tree);
+	if (!begin_text(o))
+		return admin_error(c, 503, "", "no memory");
+	for (unsigned n = 0; n < OBJECTS_A_TURN && o->at < count; n++, o->at++) {
+		if (!listing_counts(o->listing, &items[o->at]))
+			continue;
+		if (o->written++ > 0)
+			(void)putc(',', o->to);
+		write_object(c, o->to, &items[o->at]);
+	}
+	return o->at < count ? ADMIN_YIELD : finish(c, o, &next, more);
 }
 
 static void drop(struct admin_call *c)
 {
-	struct listing *l = c->state;
+	struct objects_call *o = c->state;
 
-	c->state = NULL;
-	listing_free(&l);
+	listing_free(&o->listing);
+	if (o->to != NULL)
+		(void)fclose(o->to);
+	free(o->text);
 }
 
 enum admin_progress admin_objects(struct admin_call *c)
 {
 	struct listing_query q = { 0 };
-	struct listing *l;
+	struct objects_call *o;
 	int r;
 
 	if (c->admin->keeper == NULL)
 		return admin_error(c, 503, "", "the stores are not open");
 	if (c->state != NULL)
-		return finish(c);
+		return go_on(c, c->state);
 	if (!read_query(c, &q))
 		return ADMIN_DONE;
-	r = listing_begin(c->admin->listings, &q, &c->wake, &l);
+	o = arena_zalloc(&c->arena, sizeof(*o));
+	if (o == NULL)
+		return admin_error(c, 503, "", "no memory");
+	r = listing_begin(c->admin->listings, &q, &c->wake, &o->listing);
 	if (r != 0)
 		return admin_error(c, 503, "", "can't list: %s", strerror(-r));
-	c->state = l;
+	c->state = o;
 	c->drop = drop;
 	return ADMIN_WAIT;
 }

@@ -33,7 +33,8 @@ enum {
 	H2_QUANTUM = 64 << 10,	     /* of one stream, where others wait */
 	H2_STREAM_WINDOW = 64 << 10, /* of a request's body, unread */
 	H2_WINDOW = 256 << 10,	     /* the same of all of a connection's */
-	H2_HEADS_BYTES = 256 << 10,  /* heads of its open requests: beyond, new ones are refused */
+	H2_FORETOLD = 8,
+	H2_HEADS_BYTES = 256 << 10, /* heads of its open requests: beyond, new ones are refused */
 };
 
 /* What a request wants to send now; the session takes from it what windows and the socket allow. */
@@ -104,6 +105,13 @@ struct h2 {
 	struct http_limits limits;
 	struct h2_meters meters;
 	nghttp2_session *session;
+
+	/* What PRIORITY_UPDATE has said of streams that don't exist yet; the oldest is forgotten. */
+	struct h2_foretold {
+		int32_t id; /* 0: none */
+		struct h2_priority priority;
+	} foretold[H2_FORETOLD];
+	unsigned foretold_next;
 
 	struct list streams;
 	unsigned stream_count;
@@ -194,12 +202,13 @@ void h2_drained(struct h2 *h);
 
 /* --- h2_answer.c */
 enum { H2_ANSWER_FIELDS = 320 };
-/* The answer's head. Returns how many fields, or negative: too many. status_text and length_text hold what at[] points to. */
+/* A head as the session takes it: at[] points into the answer, and to status and length. */
 struct h2_answer {
 	nghttp2_nv at[H2_ANSWER_FIELDS];
 	size_t count;
 	char status[4], length[24];
 };
+/* 0, or -E2BIG: too many fields. */
 int h2_answer_head(const struct answer *a, struct h2_answer *out) NODISCARD;
 int h2_answer_trailers(struct view lines, struct h2_answer *out) NODISCARD;
 

@@ -207,15 +207,18 @@ static int on_invalid_header(nghttp2_session *session, const nghttp2_frame *fram
 	return refuse(h2_of(user), frame->hd.stream_id, NGHTTP2_PROTOCOL_ERROR);
 }
 
+/* RFC 9218 §7: a frame that came before the stream counts for more than its field. */
 static void take_priority(struct h2_stream *s)
 {
 	uint16_t at = 0;
 	struct h2_priority said = s->priority;
 	const struct http_field *f = http_fields_find(&s->rq.fields, VIEW("priority"), &at);
 
-	if (f == NULL)
-		return;
-	h2_priority_read(f->value, &said);
+	if (f != NULL)
+		h2_priority_read(f->value, &said);
+	for (unsigned i = 0; i < H2_FORETOLD; i++)
+		if (s->h->foretold[i].id == s->id)
+			said = s->h->foretold[i].priority;
 	h2_send_prioritise(s, said);
 }
 
@@ -311,16 +314,29 @@ static void on_settings(struct h2 *h, uint8_t flags)
 		window_opened(LIST_ENTRY(at, struct h2_stream, link));
 }
 
+static void foretell(struct h2 *h, int32_t id, struct h2_priority said)
+{
+	unsigned at = h->foretold_next;
+
+	for (unsigned i = 0; i < H2_FORETOLD; i++)
+		if (h->foretold[i].id == id)
+			at = i;
+	if (at == h->foretold_next)
+		h->foretold_next = (at + 1) % H2_FORETOLD;
+	h->foretold[at] = (struct h2_foretold){ .id = id, .priority = said };
+}
+
 static void on_priority_update(struct h2 *h, const nghttp2_extension *frame)
 {
 	const nghttp2_ext_priority_update *p = frame->payload;
 	struct h2_stream *s = h2_stream_of(h->session, p->stream_id);
 	struct h2_priority said = { .urgency = H2_URGENCY_DEFAULT };
 
-	if (s == NULL)
-		return;
 	h2_priority_read(view_of((const char *)p->field_value, p->field_value_len), &said);
-	h2_send_prioritise(s, said);
+	if (s != NULL)
+		h2_send_prioritise(s, said);
+	else if (p->stream_id > nghttp2_session_get_last_proc_stream_id(h->session))
+		foretell(h, p->stream_id, said);
 }
 
 /* --- frames ------------------------------------------------------------------------------------------------- */

@@ -12,7 +12,8 @@ from brimtest import FRAMINGS, FRESH, Feed, Gate, pattern
 from brimtest.h2 import (CANCEL, CONTINUATION, DATA, END_HEADERS, END_STREAM, ENHANCE_YOUR_CALM, H2, HEADERS, INITIAL_WINDOW_SIZE,
                          INTERNAL_ERROR, MAX_HEADER_LIST_SIZE, NO_ERROR, PING, PRIORITY, PRIORITY_UPDATE, PROTOCOL_ERROR, REFUSED_STREAM,
                          RST_STREAM, SETTINGS, WINDOW_UPDATE)
-from brimtest.look import gauge, until_hit
+from brimtest.look import gauge, until_hit, worker_of
+from brimtest.trace import Trace, Ways
 from brimtest.wait import PATIENCE, wait_until
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -438,6 +439,57 @@ def test_a_priority_update(origin, node):
         open_all(c, first, *streams)
         a, b = spans(*streams)
         assert b[1] < a[0]
+
+
+def test_a_priority_update_before_its_stream(origin, node):
+    """It counts, and not what the request's field says."""
+    with connect(node, settings={INITIAL_WINDOW_SIZE: 1 << 20}, windows=True) as c:
+        for id, value in ((5, b"u=6"), (7, b"u=0")):
+            c.frame(PRIORITY_UPDATE, 0, 0, struct.pack(">I", id) + value)
+        first, streams = queued(c, node, origin, ["", "u=1", "u=7"])
+        assert [s.id for s in streams] == [3, 5, 7]
+        open_all(c, first, *streams)
+        assert sorted(range(3), key=lambda i: streams[i].frames[0]) == [2, 0, 1]
+
+
+def test_an_urgent_answer_overtakes_a_large_one(origin, node):
+    """Where a client has priorities, the kernel has taken little ahead."""
+    large, small = pattern(16 * MIB), pattern(5 * KIB)
+    for target, body in (("/large", large), ("/small", small)):
+        origin.page(target, body, FRESH)
+        node.get(target)
+        until_hit(node, target, body)
+    with connect(node, receive_buffer=64 * KIB) as c:
+        s = c.request("GET", "/large", headers={"priority": "u=6"})
+        c.wait(lambda: s.length > 1 * MIB)
+        t = c.request("GET", "/small", headers={"priority": "u=1"})
+        assert c.finish(t).body == small
+        assert s.length < 8 * MIB
+        assert c.finish(s).body == large
+
+
+@pytest.mark.strace
+def test_bodies_leave_by_sendfile_and_small_ones_together(origin, node, tmp_path):
+    body, times = pattern(3 * MIB), 10
+    origin.page("/a", body, FRESH)
+    origin.page("/b", pattern(1 * KIB), FRESH)
+    for target in ("/a", "/b"):
+        node.get(target)
+        until_hit(node, target)
+    with connect(node) as c:
+        c.get("/a")
+        with Trace(worker_of(node, c), str(tmp_path)) as trace:
+            for _ in range(times):
+                assert c.get("/a").body == body
+        ways = Ways(trace.calls, node, node.port, origin.port)
+        # What the socket took only in part is finished by a copy of less than a frame.
+        assert ways.moved("sendfile", "client", "body") > times * len(body) * 9 // 10
+        with Trace(worker_of(node, c), str(tmp_path)) as trace:
+            ids = [c.new_stream().id for _ in range(16)]
+            c.send(b"".join(c.head_frames(i, c.encoder.encode(c.fields(target="/b"))) for i in ids))
+            c.finish(*(c.streams[i] for i in ids))
+        ways = Ways(trace.calls, node, node.port, origin.port)
+        assert len(ways.of("sendmsg", "client")) <= 3
 
 
 # --- leaving

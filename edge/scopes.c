@@ -92,18 +92,10 @@ unsigned scopes_of_url(const struct target *t, struct cache_scope out[SCOPES_OF_
 
 /* --- hosts and prefixes ----------------------------------------------------------------------------- */
 
-/* May a key of the site do without its host? What is stored so serves all of the site's. */
-static bool may_omit_host(const struct conf_site *site)
-{
-	bool omits = !site->cache.key_host;
-
-	for (size_t i = 0; i < site->rule_count; i++) {
-		const struct conf_rule *r = &site->rules[i];
-
-		omits |= (r->set & 1u << CONF_RULE_KEY_HOST) && !r->cache.key_host;
-	}
-	return omits;
-}
+/*
+ * The second scope of each names what is stored without its host, which serves all hosts of the site. Whatever the
+ * site's keys are like now: they were different before a reload, and may be so again.
+ */
 
 static bool filters_queries(const struct conf_site *site)
 {
@@ -117,8 +109,6 @@ static bool filters_queries(const struct conf_site *site)
 unsigned scopes_of_host(const struct target *t, struct cache_scope out[SCOPES_OF_HOST_MAX])
 {
 	out[0] = cache_scope_host(t->site->name_hash, t->host);
-	if (!may_omit_host(t->site))
-		return 1;
 	out[1] = cache_scope_host(t->site->name_hash, (struct view){ 0 });
 	return 2;
 }
@@ -130,8 +120,6 @@ unsigned scopes_of_prefix(const struct target *t, struct cache_scope out[SCOPES_
 	if (path.n > CACHE_PREFIX_MAX)
 		return 0;
 	out[0] = cache_scope_prefix(t->site->name_hash, t->authority, path);
-	if (!may_omit_host(t->site))
-		return 1;
 	out[1] = cache_scope_prefix(t->site->name_hash, (struct view){ 0 }, path);
 	return 2;
 }

@@ -12,7 +12,7 @@ enum { SCOPES_OF_URL_MAX = CONF_KEY_FORMS_MAX, SCOPES_OF_HOST_MAX = 2 };
 
 /* Distinct ones; returns how many. */
 unsigned scopes_of_url(const struct target *t, struct cache_scope out[SCOPES_OF_URL_MAX]);
-/* All that the target's host serves of its site, at whatever port. */
+/* All that the target's host serves of its site, at whatever port. Returns how many. */
 unsigned scopes_of_host(const struct target *t, struct cache_scope out[SCOPES_OF_HOST_MAX]);
 /*
  * All whose URL (at the target's host and port, whatever its scheme) begins with the target's. By bytes of the

@@ -5,7 +5,7 @@ of another object, of another version, or in the wrong place is seen. An oracle 
 when a purge was answered: no request that begins afterwards may be answered with an older one.
 
 A request may fail only if it should (its origin broke off), or if it was under way when a worker was
-killed. Runs for SOAK_SECONDS (25; 300 with LONG); SOAK_SEED repeats a run's choices.
+killed. Runs for SOAK_SECONDS (60; 300 with LONG); SOAK_SEED repeats a run's choices.
 """
 import os
 import random
@@ -20,7 +20,7 @@ from brimtest.look import Leaks, store
 
 pytestmark = [pytest.mark.soak]
 
-SECONDS = int(os.environ.get("SOAK_SECONDS") or (300 if os.environ.get("LONG") else 25))
+SECONDS = int(os.environ.get("SOAK_SECONDS") or (300 if os.environ.get("LONG") else 60))
 SEED = int(os.environ.get("SOAK_SEED") or time.time_ns() % 1_000_000_007)
 CLIENTS = 300
 SMALL, LARGE = 300, 24  # versioned pages

@@ -136,12 +136,54 @@ static void a_filter_is_in_the_key_and_not_in_the_url(void **state)
 	conf_unref(c);
 }
 
+static bool prefix_names(const char *site, const char *prefix, struct cache_scope stored)
+{
+	struct cache_scope scopes[SCOPES_OF_HOST_MAX];
+	char text[1024];
+	bool found;
+
+	snprintf(text, sizeof(text), WITH_SITE("%s"), site);
+	struct conf *c = build(text);
+	struct target t = target(c, prefix);
+
+	found = names(scopes, scopes_of_prefix(&t, scopes), stored.hash);
+	conf_unref(c);
+	return found;
+}
+
+static struct cache_scope prefix_of(const char *site, const char *host, const char *path)
+{
+	char text[1024];
+
+	snprintf(text, sizeof(text), WITH_SITE("%s"), site);
+	struct conf *c = build(text);
+	struct cache_scope scope = cache_scope_prefix(target(c, "/").site->name_hash,
+						      view_str(host), view_str(path));
+
+	conf_unref(c);
+	return scope;
+}
+
+static void a_prefix_names_its_host_and_what_has_none(void **state)
+{
+	const char *plain = "'cache': {}",
+		   *filtered = "'cache': {'key': {'query': {'except': 'utm'}}}";
+
+	(void)state;
+	assert_true(prefix_names(plain, "/a/./b?c", prefix_of(plain, "shop.example", "/a/b?c")));
+	assert_true(prefix_names(plain, "/a/b?c", prefix_of(plain, "", "/a/b?c")));
+	assert_false(prefix_names(plain, "/a/b?c", prefix_of(plain, "other.example", "/a/b?c")));
+	assert_false(prefix_names(plain, "/a/b?c", prefix_of(plain, "shop.example", "/a/b")));
+	assert_true(prefix_names(filtered, "/a/b?c", prefix_of(filtered, "shop.example", "/a/b")));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(without_rules_one),
 		cmocka_unit_test(a_rule_for_the_url_replaces),
 		cmocka_unit_test(a_rule_for_what_the_url_does_not_say_adds),
+		cmocka_unit_test(a_prefix_names_its_host_and_what_has_none),
 		cmocka_unit_test(rules_that_leave_the_key_alone_do_not_count),
 		cmocka_unit_test(filters_that_leave_the_same_are_one),
 		cmocka_unit_test(a_filter_is_in_the_key_and_not_in_the_url),

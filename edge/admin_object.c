@@ -155,6 +155,9 @@ static void judge(struct object_call *o, cJSON *to, const struct cache_meta *met
 	} else if (purged == CACHE_HARD_PURGED) {
 		would = "miss";
 		reason = "purged";
+	} else if (meta->status == 206) {
+		would = "miss";
+		reason = "a part, for ranges within it";
 	} else {
 		reason = verdict_use_reason(&plain, meta, &times, purged == CACHE_SOFT_PURGED,
 					    &o->cache);
@@ -165,7 +168,7 @@ static void judge(struct object_call *o, cJSON *to, const struct cache_meta *met
 	(void)cJSON_AddStringToObject(to, "purged", admin_purged_text(purged));
 	(void)cJSON_AddStringToObject(to, "next", would);
 	(void)cJSON_AddStringToObject(to, "reason", reason);
-	if (o->would == NULL) {
+	if (o->would == NULL && meta->status != 206) {
 		o->would = would;
 		o->reason = reason;
 	}

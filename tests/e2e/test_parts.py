@@ -260,6 +260,20 @@ def test_a_part_in_the_middle_of_what_is_there_breaks_off(origin, node, clock):
     wait_until(lambda: node.status()["claims"] == 0, "no claim to be left")
 
 
+def test_inspect_takes_no_part_for_the_whole(origin, node):
+    film = Film(origin, "/a", 1000)
+    film.get(node, (0, 499))
+    film.until_hit(node, (0, 499))
+
+    def seen():
+        answer = node.admin("GET", "/v1/object?url=http://a.test/a").json()
+        return answer["next"], sorted((v["status"], v["next"]) for v in answer["variants"])
+
+    assert seen() == ("miss", [(206, "miss")])
+    film.get(node, (500, None))
+    wait_until(lambda: seen() == ("hit", [(200, "hit"), (206, "miss")]), "the whole to be seen")
+
+
 def test_parts_survive_a_restart(origin, node):
     film = Film(origin, "/a", 40_000)
     film.get(node, (100, 20_000))

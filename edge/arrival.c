@@ -40,6 +40,7 @@ struct arriving {
 	struct worker_client client;
 	struct arrival a;
 	bool passed, h2; /* passed: it goes on as a connection of HTTP/2 or HTTP/1 */
+	bool admitted;	 /* counted among the client's connections */
 	size_t header_bytes;
 	char header[PROXY_HEADER_MAX];
 };
@@ -65,40 +66,51 @@ static bool sends_proxy_header(const struct arrival *a)
 	return client_in(&a->listener->proxy_from, &a->peer);
 }
 
-static bool is_simple(const struct arrival *a)
+static bool is_simple(const struct arrival *a, bool proxied)
 {
-	return !a->listener->tls && !a->listener->http2 && !sends_proxy_header(a);
+	return !a->listener->tls && !a->listener->http2 && !proxied;
 }
 
-static void refuse(struct worker *w, const struct arrival *a)
+static struct arriving *arriving_new(struct worker *w, const struct arrival *a)
 {
-	close(a->fd);
-	worker_client_gone(w, NULL, &a->peer);
+	struct arriving *r = calloc(1, sizeof(*r));
+
+	if (r == NULL || machine_init(&r->m, w->loop, a->fd, steps, arriving_end) != 0) {
+		free(r);
+		return NULL;
+	}
+	r->magic = ARRIVING_MAGIC;
+	r->w = w;
+	r->a = *a;
+	return r;
 }
 
 void arrival_open(struct worker *w, int fd, const struct sock_addr *peer,
 		  const struct conf_listener *listener)
 {
 	struct arrival a = { .fd = fd, .peer = *peer, .client = *peer, .listener = listener };
+	bool proxied = sends_proxy_header(&a);
 	struct arriving *r;
 
+	if (!proxied && !worker_client_admit(w, listener, fd, peer)) {
+		close(fd);
+		return;
+	}
 	sock_tune(fd);
-	if (is_simple(&a)) {
+	if (is_simple(&a, proxied)) {
 		connection_open(w, &a);
 		return;
 	}
-	r = calloc(1, sizeof(*r));
-	if (r == NULL || machine_init(&r->m, w->loop, fd, steps, arriving_end) != 0) {
-		free(r);
-		refuse(w, &a);
+	r = arriving_new(w, &a);
+	if (r == NULL) {
+		close(fd);
+		worker_client_gone(w, NULL, proxied ? NULL : peer);
 		return;
 	}
-	r->magic = ARRIVING_MAGIC;
-	r->w = w;
-	r->a = a;
+	r->admitted = !proxied;
 	worker_client_add(w, &r->client, &client_ops);
 	machine_deadline(&r->m, w->conf->limits.header_timeout_ms);
-	machine_goto(&r->m, sends_proxy_header(&a) ? STEP_PROXY : STEP_HANDSHAKE);
+	machine_goto(&r->m, proxied ? STEP_PROXY : STEP_HANDSHAKE);
 	machine_wake(&r->m);
 }
 
@@ -156,7 +168,8 @@ static enum step_result step_proxy(struct machine *m)
 		return bad_header(r);
 	if (found.known)
 		r->a.client = found.client;
-	return machine_goto(m, STEP_HANDSHAKE);
+	r->admitted = worker_client_admit(r->w, r->a.listener, r->a.fd, &r->a.client);
+	return r->admitted ? machine_goto(m, STEP_HANDSHAKE) : STEP_DONE;
 }
 
 /* --- step: handshake ------------------------------------------------------------------------------ */
@@ -247,7 +260,7 @@ static void arriving_end(struct machine *m)
 		if (r->a.io != NULL)
 			r->a.io->ops->free(r->a.io);
 		close(r->a.fd);
-		worker_client_gone(w, &r->client, &r->a.peer);
+		worker_client_gone(w, &r->client, r->admitted ? &r->a.client : NULL);
 	} else {
 		worker_client_replaced(w, &r->client);
 		if (r->h2)

@@ -101,7 +101,7 @@ void connection_open(struct worker *w, struct arrival *a)
 
 	if (c == NULL) {
 		close_stream(a->io, a->fd);
-		worker_client_gone(w, NULL, &a->peer);
+		worker_client_gone(w, NULL, &a->client);
 		return;
 	}
 	c->magic = CONNECTION_MAGIC;
@@ -411,12 +411,12 @@ static void connection_end(struct machine *m)
 {
 	struct connection *c = of(m);
 	struct worker *w = c->w;
-	struct sock_addr peer = c->x.peer;
+	struct sock_addr client = c->x.client;
 
 	give_block(c);
 	c->io->ops->free(c->io);
 	close(c->plain.fd);
-	worker_client_gone(w, &c->client, &peer);
+	worker_client_gone(w, &c->client, &client);
 	c->magic = 0;
 	free(c);
 }

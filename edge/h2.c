@@ -114,7 +114,7 @@ void h2_open(struct worker *w, struct arrival *a)
 		if (a->io != NULL)
 			a->io->ops->free(a->io);
 		close(a->fd);
-		worker_client_gone(w, NULL, &a->peer);
+		worker_client_gone(w, NULL, &a->client);
 		return;
 	}
 	take_stream(h, a);
@@ -368,12 +368,12 @@ static void h2_end(struct machine *m)
 {
 	struct h2 *h = of(m);
 	struct worker *w = h->w;
-	struct sock_addr peer = h->peer;
+	struct sock_addr client = h->from;
 
 	nghttp2_session_del(h->session);
 	free(h->out);
 	close_stream(h);
-	worker_client_gone(w, &h->client, &peer);
+	worker_client_gone(w, &h->client, &client);
 	h->magic = 0;
 	free(h);
 }

@@ -106,16 +106,9 @@ static bool node_is_full(const struct worker_process *p)
 	return open >= limit;
 }
 
-static bool peer_is_full(const struct worker_process *p, const struct sock_addr *peer)
-{
-	uint32_t limit = p->w.conf->limits.connections_per_client;
-
-	return limit != 0 && peers_count(p->given->peers, peer) >= limit;
-}
-
 /* Best effort: what doesn't fit into an empty send buffer isn't waited for. Over TLS nothing could be said without a
  * handshake, which is dearer than what is refused. */
-static void refuse(struct worker_process *p, const struct conf_listener *l, int fd)
+static void tell_full(const struct worker *w, const struct conf_listener *l, int fd)
 {
 	static const char body[] = "Too many connections.\n";
 	char text[512];
@@ -124,12 +117,11 @@ static void refuse(struct worker_process *p, const struct conf_listener *l, int 
 			 "Proxy-Status: %.*s; error=connection_limit_reached\r\n"
 			 "Retry-After: 1\r\nContent-Type: text/plain\r\n"
 			 "Content-Length: %zu\r\nConnection: close\r\n\r\n%s",
-			 VIEW_ARG(p->w.conf->name), sizeof(body) - 1, body);
+			 VIEW_ARG(w->conf->name), sizeof(body) - 1, body);
 
 	if (!l->tls && n > 0 && (size_t)n < sizeof(text))
 		(void)send(fd, text, (size_t)n, MSG_DONTWAIT | MSG_NOSIGNAL);
 	(void)shutdown(fd, SHUT_WR);
-	close(fd);
 }
 
 static void count_connections(struct worker *w)
@@ -142,11 +134,11 @@ static void take_connection(struct worker_listener *l, int fd, const struct sock
 	struct worker_process *p = l->process;
 
 	stats_add(&p->w.stats->gauges.accepted, 1);
-	if (node_is_full(p) || peer_is_full(p, peer)) {
-		refuse(p, &l->conf, fd);
+	if (node_is_full(p)) {
+		tell_full(&p->w, &l->conf, fd);
+		close(fd);
 		return;
 	}
-	peers_add(p->given->peers, p->w.slot, peer);
 	arrival_open(&p->w, fd, peer, &l->conf);
 	count_connections(&p->w);
 }
@@ -344,12 +336,27 @@ void worker_client_replaced(struct worker *w, struct worker_client *c)
 	w->connection_count--;
 }
 
-void worker_client_gone(struct worker *w, struct worker_client *c, const struct sock_addr *peer)
+bool worker_client_admit(struct worker *w, const struct conf_listener *l, int fd,
+			 const struct sock_addr *client)
+{
+	struct peers *peers = CONTAINER_OF(w, struct worker_process, w)->given->peers;
+	uint32_t limit = w->conf->limits.connections_per_client;
+
+	if (limit != 0 && peers_count(peers, client) >= limit) {
+		tell_full(w, l, fd);
+		return false;
+	}
+	peers_add(peers, w->slot, client);
+	return true;
+}
+
+void worker_client_gone(struct worker *w, struct worker_client *c, const struct sock_addr *client)
 {
 	CHECK_MAGIC(w, WORKER_MAGIC);
 	if (c != NULL)
 		worker_client_replaced(w, c);
-	peers_remove(CONTAINER_OF(w, struct worker_process, w)->given->peers, w->slot, peer);
+	if (client != NULL)
+		peers_remove(CONTAINER_OF(w, struct worker_process, w)->given->peers, w->slot, client);
 	count_connections(w);
 	end_if_idle(CONTAINER_OF(w, struct worker_process, w));
 }

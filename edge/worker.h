@@ -73,8 +73,13 @@ void h2_free_kept(struct worker *w);
 void worker_client_add(struct worker *w, struct worker_client *c, const struct worker_client_ops *ops);
 /* Its socket has gone over to another client of the worker, which was added before. */
 void worker_client_replaced(struct worker *w, struct worker_client *c);
-/* Its socket is closed: a draining worker may be done. The last call. NULL: there was no memory for it. */
-void worker_client_gone(struct worker *w, struct worker_client *c, const struct sock_addr *peer);
+/* Counts a connection of this client. False: it has as many as limits.connections_per_client allows, and was told so. Where a
+ * PROXY header says who the client is, that comes later than the socket. */
+bool worker_client_admit(struct worker *w, const struct conf_listener *l, int fd,
+			 const struct sock_addr *client) NODISCARD;
+/* Its socket is closed: a draining worker may be done. The last call. c NULL: there was no memory for it. client NULL: it was
+ * not counted. */
+void worker_client_gone(struct worker *w, struct worker_client *c, const struct sock_addr *client);
 /* The same of a transfer. */
 void worker_transfer_gone(struct worker *w);
 

@@ -107,6 +107,24 @@ def test_one_that_does_not_come(origin, make_node):
         assert c.closed()
 
 
+def test_connections_are_counted_by_client(origin, make_node):
+    """Not by proxy: all would share one limit."""
+    origin.page("/a", b"hello", FRESH)
+    node = behind_a_proxy(make_node, origin, conf={"limits": {"connections_per_client": 2}})
+
+    def status(address):
+        c = node.connect()
+        c.send(f"PROXY TCP4 {address} 192.0.2.2 1234 80\r\n".encode() + GET)
+        held.append(c)
+        return c.response().status
+    held = []
+    assert [status("198.51.100.7") for _ in range(3)] == [200, 200, 503]
+    assert [status("198.51.100.8") for _ in range(2)] == [200, 200]
+    for c in held:
+        c.close()
+    wait_until(lambda: status("198.51.100.7") == 200, "the connections to be forgotten")
+
+
 def test_purge_asks_for_both_addresses(origin, make_node):
     """The proxy's and the client's."""
     origin.page("/a", b"hello", FRESH)

@@ -3,6 +3,7 @@ import os
 import socket
 import ssl
 import subprocess
+import time
 
 import pytest
 
@@ -299,6 +300,22 @@ def test_client_certificates(origin, make_node, certs, pair, version):
     assert get("a.test", "a.test", certificate=mine) == 200
     assert get("b.test", "a.test") == 421, "a site that wants client certificates is asked for by its own name alone"
     assert failures(node)["no_client_certificate"] >= 1
+
+
+def test_what_is_counted(tls, origin, certs):
+    """Connections by who seals, failures by reason, and when certificates end."""
+    origin.page("/a", b"hello", FRESH)
+    with tls.connect_tls(certs.root, version="1.3") as c:
+        c.request(target="/a")
+        c.response()
+    assert isinstance(handshake(tls, client_context(certs.root), "c.test"), str)
+    stats, metrics = tls.stats()["tls"], tls.metrics()
+    assert sum(c["count"] for c in stats["connections"]) == 1 == sum(h["count"] for h in stats["handshakes"])
+    assert sum(tls.status()["tls"]["connections"].values()) == 1
+    assert metrics['brim_tls_handshakes_total{version="1.3",kind="full"}'] == 1
+    assert metrics['brim_tls_handshake_failures_total{reason="unrecognized_name"}'] == 1
+    left = metrics['brim_tls_certificate_expiry_timestamp_seconds{site="a"}'] - time.time()
+    assert 80 * 86400 < left < 100 * 86400
 
 
 def test_another_host_on_the_same_connection(origin, make_node, certs):

@@ -122,7 +122,8 @@ def check_cases(node, certs, suite, cases):
     if not cached:
         return
     for case in cached:
-        node.get(case.target, into=len)  # what was asked for in part, or for its head alone
+        if case.method != "GET":
+            node.get(case.target, into=len)
         wait_until(lambda: node.request("HEAD", case.target).hit, f"{case.target} to be stored")
     for case, r in zip(cached, round_of(cached)):
         assert r.hit, f"{case.target}: {r}"

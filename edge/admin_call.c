@@ -177,6 +177,26 @@ bool admin_query_known(struct admin_call *c)
 	return true;
 }
 
+enum admin_progress admin_answer_written(struct admin_call *c, const char *type,
+					 int (*write)(const struct admin_call *c, FILE *to))
+{
+	char *text = NULL;
+	size_t bytes = 0;
+	FILE *to = open_memstream(&text, &bytes);
+	int r;
+
+	if (to == NULL)
+		return admin_error(c, 503, "", "no memory");
+	r = write(c, to);
+	if (fclose(to) != 0 || r != 0) {
+		free(text);
+		return admin_error(c, 503, "", "no memory");
+	}
+	(void)admin_answer_text(c, 200, type, view_of(text, bytes));
+	free(text);
+	return ADMIN_DONE;
+}
+
 int admin_query(struct admin_call *c, struct view name, struct view *out)
 {
 	struct view rest = c->query, value = { 0 };

@@ -6,6 +6,8 @@
 #ifndef BRIM_EDGE_ADMIN_CALL_H
 #define BRIM_EDGE_ADMIN_CALL_H
 
+#include <stdio.h>
+
 #include "cache/keeper.h"
 #include "edge/admin_access.h"
 #include "edge/base/arena.h"
@@ -80,7 +82,8 @@ struct admin_call {
 	const struct admin_route *route;
 	enum http_method method;
 	struct view path, query, body;
-	struct view rest; /* the last segment of a path that has one of its own */
+	struct view accept; /* the field; empty: none */
+	struct view rest;   /* the last segment of a path that has one of its own */
 
 	void *state;
 	void (*drop)(struct admin_call *c);
@@ -123,6 +126,9 @@ enum admin_progress admin_answer(struct admin_call *c, struct cJSON *tree);
 /* A body in the call's arena; what doesn't fit becomes 500. */
 enum admin_progress admin_answer_text(struct admin_call *c, uint16_t status, const char *type,
 				      struct view text);
+/* 200 with what a function writes; it returns 0 or -ENOMEM. */
+enum admin_progress admin_answer_written(struct admin_call *c, const char *type,
+					 int (*write)(const struct admin_call *c, FILE *to));
 /* A query parameter, percent-decoded into the arena. 0; -ENOENT; -EINVAL: malformed, or given twice. */
 int admin_query(struct admin_call *c, struct view name, struct view *out) NODISCARD;
 /* A parameter that is there or not: "name" or "name=" with true, false, 1, 0. As admin_query; absent is false. */
@@ -135,6 +141,7 @@ void admin_drain_tick(struct timer *t);
 
 /* --- the calls --------------------------------------------------------------------------------- */
 
+bool admin_store_serves(const struct cache_store_status *s);
 /* "no", "soft", "hard". */
 const char *admin_purged_text(enum cache_purged p);
 

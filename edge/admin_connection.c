@@ -243,11 +243,15 @@ static enum step_result refuse_access(struct admin_connection *c, struct admin_r
 static void take_path(struct admin_connection *c)
 {
 	struct admin_call *call = &c->call;
+	uint16_t at = 0;
+	const struct http_field *accept = http_fields_find(&c->rq.fields, VIEW("Accept"), &at);
 	const char *mark = memchr(c->rq.path.p, '?', c->rq.path.n);
 
 	call->path = view_of(c->rq.path.p, mark != NULL ? (size_t)(mark - c->rq.path.p) : c->rq.path.n);
 	if (mark != NULL)
 		call->query = view_skip(c->rq.path, call->path.n + 1);
+	if (accept != NULL)
+		call->accept = accept->value;
 	call->route = admin_route(call->path, &call->rest);
 	if (call->route != NULL && c->peer.door == ADMIN_DOOR_METRICS && !call->route->for_metrics)
 		call->route = NULL;

@@ -133,6 +133,9 @@ static enum admin_progress go_on(struct admin_call *c, struct purge *p)
 		return ADMIN_WAIT;
 	if (p->result != 0)
 		return admin_error(c, 500, "", "the purge can't be written: %s", strerror(-p->result));
+	if (!p->names.dry_run)
+		stats_purged(stats_keeper_purges(c->admin->process->stats), p->names.scopes,
+			     p->names.count, p->names.soft);
 	return answer(c, p);
 }
 

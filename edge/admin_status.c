@@ -1,5 +1,6 @@
-/* GET /v1/status, /v1/stats, /metrics, /healthz, /readyz: what the shared memory says about the node. */
+/* GET /v1/status, /v1/stats, /healthz, /readyz: what the shared memory says about the node. For metrics see admin_metrics.c. */
 #include <cjson/cJSON.h>
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,8 +9,6 @@
 #include "edge/base/tls.h"
 #include "edge/board.h"
 #include "origin/shared.h"
-
-#define OPENMETRICS "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 /* --- status ------------------------------------------------------------------------------------- */
 
@@ -98,6 +97,11 @@ static cJSON *stores(const struct admin *a)
 	return list;
 }
 
+bool admin_store_serves(const struct cache_store_status *s)
+{
+	return strcmp(s->state, "open") == 0 || strcmp(s->state, "rebuilding") == 0;
+}
+
 static unsigned stores_in_service(const struct admin *a)
 {
 	unsigned count = 0;
@@ -105,8 +109,7 @@ static unsigned stores_in_service(const struct admin *a)
 	for (unsigned i = 0; i < a->process->cache_conf.store_count; i++) {
 		struct cache_store_status s;
 
-		if (cache_store_status(a->process->cache_shared, i, &s) == 0 &&
-		    (strcmp(s.state, "open") == 0 || strcmp(s.state, "rebuilding") == 0))
+		if (cache_store_status(a->process->cache_shared, i, &s) == 0 && admin_store_serves(&s))
 			count++;
 	}
 	return count;
@@ -162,8 +165,10 @@ static void add_tls(cJSON *tree, const struct admin *a)
 	stats_tls_total(a->process->stats, &total);
 	(void)cJSON_AddBoolToObject(to, "ktls", tls_probe());
 	connections = cJSON_AddObjectToObject(to, "connections");
-	(void)cJSON_AddNumberToObject(connections, "kernel", (double)stats_tls_connections(&total, true));
-	(void)cJSON_AddNumberToObject(connections, "program", (double)stats_tls_connections(&total, false));
+	(void)cJSON_AddNumberToObject(connections, "kernel",
+				      (double)stats_tls_connections(&total, true));
+	(void)cJSON_AddNumberToObject(connections, "program",
+				      (double)stats_tls_connections(&total, false));
 }
 
 enum admin_progress admin_status(struct admin_call *c)
@@ -190,29 +195,10 @@ enum admin_progress admin_status(struct admin_call *c)
 
 /* --- stats ---------------------------------------------------------------------------------------- */
 
-/* What a function writes to a stream, as an answer. */
-static enum admin_progress answer_written(struct admin_call *c, const char *type,
-					  void (*write)(const struct admin *a, FILE *to))
-{
-	char *text = NULL;
-	size_t bytes = 0;
-	FILE *to = open_memstream(&text, &bytes);
-
-	if (to == NULL)
-		return admin_error(c, 503, "", "no memory");
-	write(c->admin, to);
-	if (fclose(to) != 0) {
-		free(text);
-		return admin_error(c, 503, "", "no memory");
-	}
-	(void)admin_answer_text(c, 200, type, view_of(text, bytes));
-	free(text);
-	return ADMIN_DONE;
-}
-
 /* The statistics page's own object, and the stores as one more member of it. */
-static void write_stats(const struct admin *a, FILE *to)
+static int write_stats(const struct admin_call *c, FILE *to)
 {
+	const struct admin *a = c->admin;
 	cJSON *list = stores(a);
 	char *members = cJSON_PrintUnformatted(list), *text = NULL;
 	size_t bytes = 0;
@@ -231,6 +217,7 @@ static void write_stats(const struct admin *a, FILE *to)
 	(void)fprintf(to, ",\"stores\":%s}\n", members != NULL ? members : "[]");
 	cJSON_free(members);
 	free(text);
+	return object != NULL && members != NULL ? 0 : -ENOMEM;
 }
 
 /* For a token of sites. */
@@ -249,97 +236,8 @@ static enum admin_progress leave_its_sites(struct admin_call *c)
 
 enum admin_progress admin_stats(struct admin_call *c)
 {
-	(void)answer_written(c, "application/json", write_stats);
+	(void)admin_answer_written(c, "application/json", write_stats);
 	return c->status == 200 && !admin_call_whole(c) ? leave_its_sites(c) : ADMIN_DONE;
-}
-
-/* --- metrics -------------------------------------------------------------------------------------- */
-
-struct store_family {
-	const char *name, *type, *unit, *help;
-	size_t offset;
-};
-
-#define FAMILY(member) offsetof(struct cache_store_status, member)
-static const struct store_family families[] = {
-	{ "brim_store_size_bytes", "gauge", "bytes", "Configured size", FAMILY(size_bytes) },
-	{ "brim_store_used_bytes", "gauge", "bytes", "Bytes in use", FAMILY(used_bytes) },
-	{ "brim_store_dead_open_bytes", "gauge", "bytes",
-	  "Bytes of removed files that are still read", FAMILY(dead_open_bytes) },
-	{ "brim_store_unsynced_bytes", "gauge", "bytes", "Bytes written but not yet synced",
-	  FAMILY(unsynced_bytes) },
-	{ "brim_store_index_bytes", "gauge", "bytes", "Size of the index", FAMILY(index_bytes) },
-	{ "brim_store_objects", "gauge", NULL, "Stored objects", FAMILY(objects) },
-	{ "brim_store_segments", "gauge", NULL, "Segments", FAMILY(segments) },
-	{ "brim_store_commits", "counter", NULL, "Committed objects", FAMILY(commits) },
-	{ "brim_store_evicted_objects", "counter", NULL, "Evicted objects", FAMILY(evicted_objects) },
-	{ "brim_store_evicted_segments", "counter", NULL, "Evicted segments", FAMILY(evicted_segments) },
-	{ "brim_store_evicted_variants", "counter", NULL,
-	  "Variants beyond their site's max_variants", FAMILY(evicted_variants) },
-	{ "brim_store_fills_refused", "counter", NULL, "Fills that found no room",
-	  FAMILY(fills_refused) },
-};
-
-static void write_family_head(FILE *to, const char *name, const char *type, const char *unit,
-			      const char *help)
-{
-	(void)fprintf(to, "# TYPE %s %s\n", name, type);
-	if (unit != NULL)
-		(void)fprintf(to, "# UNIT %s %s\n", name, unit);
-	(void)fprintf(to, "# HELP %s %s.\n", name, help);
-}
-
-static void write_store_family(const struct admin *a, const struct store_family *f, FILE *to)
-{
-	const char *suffix = strcmp(f->type, "counter") == 0 ? "_total" : "";
-
-	write_family_head(to, f->name, f->type, f->unit, f->help);
-	for (unsigned i = 0; i < a->process->cache_conf.store_count; i++) {
-		struct cache_store_status s;
-		uint64_t value;
-
-		if (cache_store_status(a->process->cache_shared, i, &s) != 0)
-			continue;
-		memcpy(&value, (const char *)&s + f->offset, sizeof(value));
-		(void)fprintf(to, "%s%s{store=\"%.*s\"} %llu\n", f->name, suffix, VIEW_ARG(s.name),
-			      (unsigned long long)value);
-	}
-}
-
-static void write_process_families(const struct admin *a, FILE *to)
-{
-	const struct process_board *b = a->process->board;
-	struct board_reload reload;
-
-	board_read_reload(b, &reload);
-	write_family_head(to, "brim", "info", NULL, "The program");
-	(void)fprintf(to, "brim_info{version=\"%s\"} 1\n", BRIM_VERSION);
-	write_family_head(to, "brim_start_time_seconds", "gauge", "seconds", "When the node started");
-	(void)fprintf(to, "brim_start_time_seconds %lld\n", (long long)(b->started_ms / 1000));
-	write_family_head(to, "brim_restarts", "counter", NULL, "Processes that were replaced");
-	(void)fprintf(to, "brim_restarts_total{role=\"keeper\"} %u\n", atomic_load(&b->keeper.restarts));
-	for (unsigned i = 0; i < a->process->cache_conf.workers; i++)
-		(void)fprintf(to, "brim_restarts_total{role=\"worker\",slot=\"%u\"} %u\n", i,
-			      atomic_load(&b->workers[i].restarts));
-	write_family_head(to, "brim_generation", "gauge", NULL, "The configuration in use");
-	(void)fprintf(to, "brim_generation %u\n", reload.generation);
-	write_family_head(to, "brim_reload_ok", "gauge", NULL, "Whether the last reload succeeded");
-	(void)fprintf(to, "brim_reload_ok %d\n", reload.result == 0);
-	write_family_head(to, "brim_claims", "gauge", NULL, "Claims that are held");
-	(void)fprintf(to, "brim_claims %u\n", cache_claims_held(a->process->cache_shared));
-}
-
-static void write_metrics(const struct admin *a, FILE *to)
-{
-	write_process_families(a, to);
-	for (size_t i = 0; i < ARRAY_LEN(families); i++)
-		write_store_family(a, &families[i], to);
-	stats_openmetrics(a->process->stats, a->conf, to);
-}
-
-enum admin_progress admin_metrics(struct admin_call *c)
-{
-	return answer_written(c, OPENMETRICS, write_metrics);
 }
 
 /* --- health --------------------------------------------------------------------------------------- */

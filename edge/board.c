@@ -56,6 +56,8 @@ void board_reloaded(struct process_board *b, uint32_t generation, int result, co
 	b->generation = generation;
 	b->reloaded_ms = clock_wall().ms;
 	b->reload_result = result;
+	b->reloads_done += result == 0;
+	b->reloads_failed += result != 0;
 	(void)snprintf(b->reload_fault, sizeof(b->reload_fault), "%s", fault);
 	write_ends(b);
 }
@@ -77,6 +79,8 @@ void board_read_reload(const struct process_board *b, struct board_reload *out)
 			.generation = b->generation,
 			.reloaded_ms = b->reloaded_ms,
 			.result = b->reload_result,
+			.done = b->reloads_done,
+			.failed = b->reloads_failed,
 		};
 		memcpy(out->fault, b->reload_fault, sizeof(out->fault));
 		out->fault[sizeof(out->fault) - 1] = '\0';

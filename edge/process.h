@@ -31,6 +31,7 @@ struct process_board {
 	uint32_t generation;
 	int64_t reloaded_ms;   /* 0: never */
 	int32_t reload_result; /* 0 or -EINVAL */
+	uint32_t reloads_done, reloads_failed;
 	char reload_fault[512];
 	int64_t started_ms;
 	_Atomic int32_t master_pid;

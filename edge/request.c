@@ -644,6 +644,8 @@ static void account(struct request *r)
 		stats_request(stats_site(r->w->stats, r->target.site->slot),
 			      r->x->sent_head ? r->answer.status : 0, r->result, r->x->sent_bytes,
 			      ttfb, duration);
+	if (r->collapsed)
+		stats_add(&stats_site(r->w->stats, r->target.site->slot)->followers, 1);
 	if (access_log_wanted(r->w->access))
 		log_access(r, ttfb, duration);
 }

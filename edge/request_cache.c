@@ -266,6 +266,8 @@ static enum step_result wait(struct request *r, bool collapsed)
 	}
 	r->waiting = true;
 	r->collapsed |= collapsed;
+	if (collapsed)
+		stats_add(&stats_site(r->w->stats, r->target.site->slot)->fill_waits, 1);
 	r->waits++;
 	/* A commit is a matter of milliseconds, unless the keeper hangs. */
 	machine_deadline(&r->m, collapsed ? r->cache.collapse_wait_ms : COMMIT_WAIT_MS);

@@ -131,6 +131,7 @@ static void note_origin(struct request *r)
 	const struct conf_server *server = fetch_server(r->fetch);
 
 	r->origin_us = fetch_duration_us(r->fetch);
+	stats_observe(&stats_site(r->w->stats, r->target.site->slot)->origin_ttfb, r->origin_us);
 	if (server != NULL)
 		r->origin_url = server->url;
 }
@@ -166,7 +167,7 @@ static enum step_result fetch_failed(struct request *r)
 	enum fetch_error e = fetch_error(r->fetch);
 
 	tell_tls_fault(r);
-	stats_add(&stats_site(r->w->stats, r->target.site->slot)->origin_errors, 1);
+	stats_origin_error(stats_site(r->w->stats, r->target.site->slot), e);
 	if (stale_will_do(r))
 		return request_serve_object(r, STATS_STALE, 0);
 	if (r->claim != NULL) {
@@ -606,7 +607,7 @@ static enum step_result relay_broke_off(struct request *r)
 {
 	enum fetch_error e = fetch_error(r->fetch);
 
-	stats_add(&stats_site(r->w->stats, r->target.site->slot)->origin_errors, 1);
+	stats_origin_error(stats_site(r->w->stats, r->target.site->slot), e);
 	if (!r->x->sent_head)
 		return request_error(r, fetch_error_status(e), fetch_error_type(e),
 				     "the origin's answer broke off");

@@ -112,6 +112,7 @@ int request_purge(struct request *r, struct purging *p)
 				    &r->m.ready, &p->sequence);
 		if (e != 0)
 			return e;
+		stats_purged(&r->w->stats->purges, p->scopes + p->done, part, p->soft);
 		p->done += part;
 	}
 	return 0;

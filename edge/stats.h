@@ -13,10 +13,13 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "cache/cache.h"
 #include "conf/conf.h"
 #include "edge/base/check.h"
 #include "edge/h2_limit.h"
+#include "edge/metrics.h"
 #include "edge/stats_tls.h"
+#include "origin/fetch.h"
 
 /* How a request was answered. */
 enum stats_result {
@@ -36,7 +39,13 @@ enum stats_result {
 		100, 300, 1000, 3000, 10000, 30000, 100000, 300000, 1000000, 3000000, 10000000, \
 			30000000, 60000000                                                      \
 	}
-enum { STATS_BUCKETS = 14, STATS_CLASSES = 5 /* 1xx to 5xx */ };
+enum {
+	STATS_BUCKETS = 14,
+	STATS_CLASSES = 6, /* nothing was sent; 1xx to 5xx */
+	STATS_ORIGIN_ERRORS = FETCH_TLS_ALERT_RECEIVED + 1,
+	STATS_SCOPES = CACHE_SCOPE_TAG_ANYWHERE + 1,
+	STATS_SITES_NAMED = 100, /* have a label of their own in the metrics; the rest is "other" */
+};
 
 struct stats_histogram {
 	uint64_t count[STATS_BUCKETS]; /* each bucket's own, not summed up */
@@ -45,14 +54,18 @@ struct stats_histogram {
 
 /* A site's counters in a worker's block, or their total. */
 struct stats_site {
-	uint64_t responses[STATS_CLASSES];
-	uint64_t results[STATS_RESULTS];
+	uint64_t answers[STATS_RESULTS][STATS_CLASSES];
 	uint64_t sent_bytes;	     /* bodies, to clients */
 	uint64_t origin_bytes;	     /* bodies, from origins */
 	uint64_t request_body_bytes; /* bodies, from clients */
-	uint64_t origin_requests, origin_errors;
-	uint64_t untaggable; /* answers that were not stored for their many tags */
+	uint64_t origin_requests;
+	uint64_t origin_errors[STATS_ORIGIN_ERRORS];
+	uint64_t fills, fills_broken; /* begun; not finished */
+	uint64_t followers;	      /* requests served from another's fill or its outcome */
+	uint64_t fill_waits;	      /* how often a request waited for another's answer to begin */
+	uint64_t untaggable;	      /* answers that were not stored for their many tags */
 	struct stats_histogram duration, ttfb;
+	struct stats_histogram origin_ttfb; /* from asking an origin to its answer's head */
 } __attribute__((aligned(64)));
 
 struct stats_gauges {
@@ -69,8 +82,14 @@ struct stats_gauges {
 	uint64_t h2_limits[H2_LIMITS]; /* connections ended for it */
 } __attribute__((aligned(64)));
 
+/* Scopes purged, by enum cache_scope_kind; hard, soft. */
+struct stats_purges {
+	uint64_t scopes[STATS_SCOPES][2];
+} __attribute__((aligned(64)));
+
 struct stats_worker {
 	struct stats_gauges gauges;
+	struct stats_purges purges;			   /* asked for on traffic listeners */
 	struct stats_tls tls __attribute__((aligned(64))); /* the type isn't: it lies on stacks, too */
 	uint64_t certificate_expires_s[CONF_SITES_MAX];	   /* wall time; 0: the site has none */
 	struct stats_site sites[CONF_SITES_MAX];
@@ -124,13 +143,28 @@ static inline void stats_observe(struct stats_histogram *h, int64_t us)
 static inline void stats_request(struct stats_site *s, uint16_t status, enum stats_result result,
 				 uint64_t sent_bytes, int64_t ttfb_us, int64_t duration_us)
 {
-	if (status >= 100 && status < 600)
-		stats_add(&s->responses[status / 100 - 1], 1);
-	stats_add(&s->results[result], 1);
+	unsigned class = status >= 100 && status < 600 ? status / 100 : 0;
+
+	stats_add(&s->answers[result][class], 1);
 	stats_add(&s->sent_bytes, sent_bytes);
 	if (ttfb_us >= 0)
 		stats_observe(&s->ttfb, ttfb_us);
 	stats_observe(&s->duration, duration_us);
+}
+
+static inline void stats_origin_error(struct stats_site *s, enum fetch_error e)
+{
+	CHECK((unsigned)e < STATS_ORIGIN_ERRORS);
+	stats_add(&s->origin_errors[e], 1);
+}
+
+static inline void stats_purged(struct stats_purges *p, const struct cache_scope *scopes,
+				unsigned count, bool soft)
+{
+	for (unsigned i = 0; i < count; i++) {
+		CHECK(scopes[i].kind < STATS_SCOPES);
+		stats_add(&p->scopes[scopes[i].kind][soft], 1);
+	}
 }
 
 /* Once a second, with loop_take_lag_us. */
@@ -141,18 +175,23 @@ static inline void stats_loop_lag(struct stats_worker *w, uint64_t us)
 		stats_set(&w->gauges.loop_lag_max_us, us);
 }
 
+/* The keeper's own, for what the admin API purges; it alone writes there. */
+struct stats_purges *stats_keeper_purges(struct stats *s) NODISCARD;
+
 /* --- readers --------------------------------------------------------------------------------- */
 
 unsigned stats_workers(const struct stats *s);
 void stats_worker_get(const struct stats *s, unsigned worker, struct stats_gauges *out);
 /* Over all workers. */
 void stats_site_total(const struct stats *s, unsigned site_slot, struct stats_site *out);
-
 void stats_tls_total(const struct stats *s, struct stats_tls *out);
+void stats_purges_total(const struct stats *s, struct stats_purges *out); /* the keeper's, too */
+/* When the first of the site's certificates ends, wall time; 0: it has none. */
+uint64_t stats_certificate_expiry_s(const struct stats *s, unsigned site_slot);
 
-/* OpenMetrics text, from the first family to "# EOF": write families of your own before it. */
-void stats_openmetrics(const struct stats *s, const struct conf *conf, FILE *to);
-/* {"sites": {NAME: {…}}, "workers": [{…}]} */
+/* All families of the page. 0 or -ENOMEM (some of them may be written). */
+int stats_metrics(const struct stats *s, const struct conf *conf, const struct metrics *m) NODISCARD;
+/* {"sites": {NAME: {…}}, "workers": [{…}], …} */
 void stats_json(const struct stats *s, const struct conf *conf, FILE *to);
 
 #endif

@@ -156,7 +156,7 @@ void stats_tls_json(const struct stats_tls *total, FILE *to)
 	putc('}', to);
 }
 
-/* --- OpenMetrics ------------------------------------------------------------------------------------- */
+/* --- metrics ------------------------------------------------------------------------------------- */
 
 static void metric_handshakes(FILE *to, bool first, const char *version, const char *kind, uint64_t value)
 {
@@ -180,19 +180,14 @@ static void metric_failures(FILE *to, bool first, const char *reason, const char
 		(unsigned long long)value);
 }
 
-void stats_tls_openmetrics(const struct stats_tls *total, FILE *to)
+void stats_tls_metrics(const struct stats_tls *total, const struct metrics *m)
 {
-	fputs("# TYPE brim_tls_handshakes counter\n"
-	      "# HELP brim_tls_handshakes TLS handshakes done with clients.\n",
-	      to);
-	each_handshake(total, to, metric_handshakes);
-	fputs("# TYPE brim_tls_connections counter\n"
-	      "# HELP brim_tls_connections TLS connections of clients, by who seals what is "
-	      "sent.\n",
-	      to);
-	each_connection(total, to, metric_connections);
-	fputs("# TYPE brim_tls_handshake_failures counter\n"
-	      "# HELP brim_tls_handshake_failures TLS handshakes with clients that failed.\n",
-	      to);
-	each_failure(total, to, metric_failures);
+	metrics_family(m, "tls_handshakes", "counter", NULL, "TLS handshakes done with clients.");
+	each_handshake(total, m->to, metric_handshakes);
+	metrics_family(m, "tls_connections", "counter", NULL,
+		       "TLS connections of clients, by who seals what is sent.");
+	each_connection(total, m->to, metric_connections);
+	metrics_family(m, "tls_handshake_failures", "counter", NULL,
+		       "TLS handshakes with clients that failed.");
+	each_failure(total, m->to, metric_failures);
 }

@@ -6,6 +6,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "edge/metrics.h"
+
 enum { STATS_TLS_CIPHERS = 10, STATS_TLS_FAULTS = 40 };
 
 struct stats_tls {
@@ -20,8 +22,8 @@ void stats_tls_failed(struct stats_tls *s, const char *fault);
 
 /* Connections of all ciphers. */
 uint64_t stats_tls_connections(const struct stats_tls *total, bool in_kernel);
-/* A total: members of a JSON object, and families of OpenMetrics. What never happened is left out of the labels. */
+/* A total: members of a JSON object, and families of metrics. What never happened is left out of the labels. */
 void stats_tls_json(const struct stats_tls *total, FILE *to);
-void stats_tls_openmetrics(const struct stats_tls *total, FILE *to);
+void stats_tls_metrics(const struct stats_tls *total, const struct metrics *m);
 
 #endif

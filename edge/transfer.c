@@ -104,6 +104,7 @@ int transfer_begin(struct request *r, struct cache_fill *fill, int64_t length, u
 	t->length = length;
 	t->max_bytes = max_bytes;
 	t->stats = stats_site(r->w->stats, r->target.site->slot);
+	stats_add(&t->stats->fills, 1);
 	t->abandon = r->cache.fill_after_abort == CONF_ABORT_NEVER;
 	list_init(&t->followers);
 	list_append(&t->followers, &r->follower);
@@ -155,20 +156,23 @@ static enum step_result body_ended(struct transfer *t)
 {
 	/* A fill that can't be finished is not stored, but its bytes are all there for who follows. */
 	if ((t->tail.n > 0 && cache_fill_write(t->fill, t->tail.p, t->tail.n) != 0) ||
-	    cache_fill_finish(t->fill) != 0)
+	    cache_fill_finish(t->fill) != 0) {
+		stats_add(&t->stats->fills_broken, 1);
 		cache_fill_abort(t->fill);
+	}
 	return ends(t, COMPLETE);
 }
 
 static enum step_result give_up(struct transfer *t)
 {
+	stats_add(&t->stats->fills_broken, 1);
 	cache_fill_abort(t->fill);
 	return ends(t, BROKEN);
 }
 
 static enum step_result broke_off(struct transfer *t)
 {
-	stats_add(&t->stats->origin_errors, 1);
+	stats_origin_error(t->stats, fetch_error(t->fetch));
 	return give_up(t);
 }
 
@@ -336,6 +340,7 @@ static enum step_result take_over(struct request *r)
 	t->fetch = NULL;
 	r->pipe = t->rest;
 	t->rest = NULL;
+	stats_add(&t->stats->fills_broken, 1);
 	cache_fill_abort(t->fill);
 	fetch_set_wake(r->fetch, &r->m.ready);
 	machine_wake(&t->m);

@@ -604,11 +604,8 @@ def flood(node, c, limit, frames):
         pass
     wait_until(lambda: node.log("h2_limit"), "the limit in the log")
     assert [e["limit"] for e in node.log("h2_limit")] == [limit]
-    assert gauge_total(node, f"h2_limit_{limit}") == 1
-
-
-def gauge_total(node, name):
-    return sum(v for k, v in node.metrics().items() if k.startswith(f"brim_worker_{name}_total{{"))
+    assert sum(v for k, v in node.metrics().items()
+               if k.startswith("brim_worker_h2_limited_connections_total{") and f'limit="{limit}"' in k) == 1
 
 
 @pytest.fixture

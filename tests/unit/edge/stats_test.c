@@ -57,11 +57,9 @@ static void test_a_request(void **state)
 	stats_request(site, 404, STATS_PASS, 5, 2000, 4000);
 	stats_request(site, 0, STATS_ERROR, 0, -1, 61000000); /* the client left before anything was sent */
 	stats_site_total(s, 7, &total);
-	assert_int_equal(total.responses[1], 1);
-	assert_int_equal(total.responses[3], 1);
-	assert_int_equal(total.results[STATS_HIT], 1);
-	assert_int_equal(total.results[STATS_PASS], 1);
-	assert_int_equal(total.results[STATS_ERROR], 1);
+	assert_int_equal(total.answers[STATS_HIT][2], 1);
+	assert_int_equal(total.answers[STATS_PASS][4], 1);
+	assert_int_equal(total.answers[STATS_ERROR][0], 1);
 	assert_int_equal(total.sent_bytes, 105);
 	assert_int_equal(total.ttfb.sum_us, 2250);
 	assert_int_equal(total.ttfb.count[1], 1);
@@ -160,6 +158,14 @@ static void test_loop_lag(void **state)
 
 typedef void write_fn(const struct stats *s, const struct conf *conf, FILE *to);
 
+static void open_metrics(const struct stats *s, const struct conf *c, FILE *to)
+{
+	struct metrics m = { .to = to, .form = METRICS_OPEN };
+
+	assert_int_equal(stats_metrics(s, c, &m), 0);
+	metrics_end(&m);
+}
+
 static char *written(const struct stats *s, write_fn *write_stats)
 {
 	char *text = NULL;
@@ -174,6 +180,7 @@ static char *written(const struct stats *s, write_fn *write_stats)
 
 static struct stats *example(void)
 {
+	const struct cache_scope host = { .kind = CACHE_SCOPE_HOST };
 	struct stats *s = stats_new(2);
 
 	for (unsigned i = 0; i < 2; i++) {
@@ -183,6 +190,9 @@ static struct stats *example(void)
 		stats_loop_lag(w, 1500);
 	}
 	stats_request(stats_site(stats_worker(s, 1), 0), 503, STATS_ERROR, 0, 100, 2000000);
+	stats_origin_error(stats_site(stats_worker(s, 1), 7), FETCH_CONNECTION_REFUSED);
+	stats_purged(stats_keeper_purges(s), (struct cache_scope[]){ host, host }, 2, true);
+	stats_purged(&stats_worker(s, 1)->purges, &host, 1, true);
 	return s;
 }
 
@@ -195,15 +205,19 @@ static void assert_has(const char *text, const char *part)
 static void test_openmetrics(void **state)
 {
 	struct stats *s = example();
-	char *text = written(s, stats_openmetrics);
+	char *text = written(s, open_metrics);
 
 	(void)state;
 	assert_has(text, "# TYPE brim_build info\n");
-	assert_has(text, "# TYPE brim_responses counter\n# HELP brim_responses ");
-	assert_has(text, "\nbrim_responses_total{site=\"shop\",class=\"2xx\"} 2\n");
-	assert_has(text, "\nbrim_responses_total{site=\"a\\\"b\\\\c\",class=\"5xx\"} 1\n");
-	assert_has(text, "\nbrim_requests_total{site=\"shop\",cache=\"hit\"} 2\n");
-	assert_has(text, "\nbrim_requests_total{site=\"shop\",cache=\"error\"} 0\n");
+	assert_has(text, "# TYPE brim_requests counter\n# HELP brim_requests ");
+	assert_has(text, "\nbrim_requests_total{site=\"shop\",cache=\"hit\",class=\"2xx\"} 2\n");
+	assert_has(text, "\nbrim_requests_total{site=\"shop\",cache=\"miss\",class=\"2xx\"} 0\n");
+	assert_null(strstr(text, "{site=\"shop\",cache=\"miss\",class=\"5xx\"}"));
+	assert_has(text,
+		   "\nbrim_requests_total{site=\"a\\\"b\\\\c\",cache=\"error\",class=\"5xx\"} 1\n");
+	assert_has(text,
+		   "\nbrim_origin_errors_total{site=\"shop\",type=\"connection_refused\"} 1\n");
+	assert_has(text, "\nbrim_purged_scopes_total{scope=\"host\",mode=\"soft\"} 3\n");
 	assert_has(text, "# TYPE brim_sent_bytes counter\n# UNIT brim_sent_bytes bytes\n");
 	assert_has(text, "\nbrim_sent_bytes_total{site=\"shop\"} 100\n");
 	assert_has(text, "# TYPE brim_request_duration_seconds histogram\n"
@@ -225,7 +239,7 @@ static void test_openmetrics(void **state)
 static void test_openmetrics_is_in_order(void **state)
 {
 	struct stats *s = example();
-	char *text = written(s, stats_openmetrics), *rest = NULL;
+	char *text = written(s, open_metrics), *rest = NULL;
 	char family[128] = "";
 	unsigned families = 0;
 
@@ -244,6 +258,35 @@ static void test_openmetrics_is_in_order(void **state)
 		}
 	}
 	assert_true(families >= 1 + 7 + 2 + 8);
+	free(text);
+	stats_free(s);
+}
+
+/* The first hundred sites have labels of their own, and one of that name has not. */
+static void test_many_sites(void **state)
+{
+	enum { SITES = STATS_SITES_NAMED + 5 };
+	struct conf_site many[SITES] = { { .name = { "other", 5 } } };
+	char names[SITES][8];
+	const struct conf big = { .sites = many, .site_count = SITES };
+	struct stats *s = stats_new(1);
+	char *text = NULL;
+	size_t n = 0;
+
+	(void)state;
+	for (unsigned i = 0; i < SITES; i++) {
+		if (i > 0)
+			many[i].name = view_of(
+				names[i], (size_t)snprintf(names[i], sizeof(names[i]), "s%u", i));
+		many[i].slot = (uint16_t)i;
+		stats_add(&stats_site(stats_worker(s, 0), i)->fills, 10);
+	}
+	FILE *to = open_memstream(&text, &n);
+	open_metrics(s, &big, to);
+	assert_int_equal(fclose(to), 0);
+	assert_has(text, "brim_fills_total{site=\"s100\"} 10\n");
+	assert_null(strstr(text, "site=\"s101\""));
+	assert_has(text, "brim_fills_total{site=\"other\"} 50\n");
 	free(text);
 	stats_free(s);
 }
@@ -283,6 +326,7 @@ int main(void)
 		cmocka_unit_test(test_loop_lag),
 		cmocka_unit_test(test_openmetrics),
 		cmocka_unit_test(test_openmetrics_is_in_order),
+		cmocka_unit_test(test_many_sites),
 		cmocka_unit_test(test_json),
 	};
 

@@ -5,6 +5,7 @@ import re
 import struct
 import subprocess
 import tempfile
+import threading
 import xml.etree.ElementTree
 
 import pytest
@@ -90,6 +91,51 @@ def test_h2load(node, http):
     assert re.search(r"requests: 2000 total, 2000 started, 2000 done, 2000 succeeded, 0 failed, 0 errored, 0 timeout", text), text
     assert re.search(rf"traffic: .*\(({2000 * len(PAGE)})\) data", text), text
     assert f"Application protocol: {'http/1.1' if http else 'h2'}" in text
+
+
+def test_certificates_change_under_load(origin, make_node, certs):
+    """Five reloads, each with another certificate, beside new connections and old ones: none is refused or broken off, and
+    who comes after a reload's end sees the new one."""
+    pairs = [certs.issue("a.test", kind="rsa" if i % 2 else "ec") for i in range(6)]
+    node = make_node(origin, tls=pairs[0])
+    origin.page("/a", PAGE, FRESH)
+    until_hit(node, "/a", PAGE)
+    over, served, faults = threading.Event(), [], []
+
+    def come_and_go():
+        try:
+            while not over.is_set():
+                with node.connect_tls(certs.root) as c:
+                    for _ in range(3):
+                        c.request(target="/a")
+                        assert c.response().body == PAGE
+                served.append(serial(c))
+        except Exception as e:
+            faults.append(e)
+    threads = [threading.Thread(target=come_and_go) for _ in range(3)]
+    load = subprocess.Popen(["h2load", "-n", "3000", "-c", "4", "-m", "8", f"--connect-to={node.tls_address}", "https://a.test/a"],
+                            stdout=subprocess.PIPE, text=True)
+    for t in threads:
+        t.start()
+    try:
+        for pair in pairs[1:]:
+            mark = len(served)
+            wait_until(lambda: len(served) > mark or faults, "a connection between two reloads", timeout=30)
+            node.reload(site={"tls": pair.conf}, timeout=30)
+            with node.connect_tls(certs.root) as c:
+                assert serial(c) == pair.serial().lstrip("0")
+    finally:
+        over.set()
+        for t in threads:
+            t.join()
+        text, _ = load.communicate(timeout=60)
+    assert not faults, faults
+    assert len(set(served)) >= 5
+    assert re.search(r"3000 succeeded, 0 failed, 0 errored, 0 timeout", text), text
+
+
+def serial(connection):
+    return connection.certificate["serialNumber"].lstrip("0")
 
 
 # --- openssl

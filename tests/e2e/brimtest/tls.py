@@ -49,6 +49,7 @@ class TlsConnection(Connection):
         except BaseException:
             plain.close()
             raise
+        self.certificate = self.sock.getpeercert() if self.context.verify_mode else None
 
     def _fill(self):
         try:

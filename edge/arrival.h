@@ -20,7 +20,7 @@ struct arrival {
 	struct sock_addr client; /* what the PROXY header said; else as peer */
 	const struct conf_listener *listener;
 	const struct tls_identity *identity; /* NULL: plain. Lives as long as io */
-	char early[256];		     /* bytes of the protocol that were read already (plain: what told h2 from h1) */
+	char early[256]; /* bytes of the protocol that were read already (plain: what told h2 from h1) */
 	size_t early_bytes;
 };
 

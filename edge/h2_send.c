@@ -201,12 +201,12 @@ static int64_t pass(struct h2 *h, struct h2_offer *o, size_t n)
 	return (int64_t)(n - left);
 }
 
-/* Room for a frame of n bytes, or a shorter one. 0: none now; negative: broken. */
+/* Room for a frame of n bytes, or a shorter one: a full buffer makes whole records of TLS. 0: none now; negative: broken. */
 static ssize_t room_for_frame(struct h2 *h, size_t n)
 {
 	int r = make_room(h);
 
-	if (r == 0 && room(h) < H2_FRAME_HEAD + n) {
+	if (r == 0 && room(h) < H2_FRAME_HEAD + (n < LEAST_ROOM ? n : LEAST_ROOM)) {
 		r = flush(h, true);
 		if (r == 0)
 			r = make_room(h);

@@ -3,6 +3,7 @@ import os
 import socket
 import ssl
 import subprocess
+import threading
 import time
 
 import pytest
@@ -450,3 +451,31 @@ def test_no_early_data_where_no_site_wants_it(tls, tmp_path, origin):
     told = s_client(tls, early=get("/a"), send=get("/b"), directory=str(tmp_path))
     assert b"Early data was accepted" not in told
     assert not origin.count("/a")
+
+
+def test_reloads_under_load(tls, origin, certs):
+    """Certificates change again and again while clients come, go and stay: nobody notices."""
+    origin.page("/a", pattern(50 * KIB), FRESH)
+    pairs = [certs.issue(["a.test", "*.a.test"]) for _ in range(2)]
+    done, faults, served = threading.Event(), [], [0, 0]
+
+    def visit(i):
+        context = client_context(certs.root)
+        try:
+            while not done.is_set():
+                with TlsConnection(tls.tls_address, context=context) as c:
+                    for _ in range(5):
+                        c.request(target="/a")
+                        assert c.response().body == pattern(50 * KIB)
+                        served[i] += 1
+        except (AssertionError, OSError) as e:
+            faults.append(e)
+    visitors = [threading.Thread(target=visit, args=(i,)) for i in range(2)]
+    for v in visitors:
+        v.start()
+    for i in range(4):
+        tls.reload(site={"tls": pairs[i % 2].conf})
+    done.set()
+    for v in visitors:
+        v.join()
+    assert not faults and min(served) > 0

@@ -402,6 +402,8 @@ int cache_store_status(const struct cache_shared *s, unsigned store, struct cach
 		.evicted_objects = counter(&st->evicted_objects),
 		.evicted_segments = counter(&st->evicted_segments),
 		.evicted_variants = counter(&st->evicted_variants),
+		.reclaimed_objects = counter(&st->reclaimed_objects),
+		.reclaimed_bytes = counter(&st->reclaimed_bytes),
 		.fills_refused = counter(&st->fills_refused),
 		.index_bytes = counter(&st->index_bytes),
 	};

@@ -302,6 +302,7 @@ struct cache_store_status {
 	const char *state; /* "open", "rebuilding", "failed: …" */
 	uint64_t size_bytes, used_bytes, dead_open_bytes, unsynced_bytes;
 	uint64_t objects, segments;
+	uint64_t reclaimed_objects, reclaimed_bytes; /* purged, and taken out */
 	uint64_t commits, evicted_objects, evicted_segments, evicted_variants, fills_refused,
 		index_bytes;
 };

@@ -26,7 +26,7 @@ int keeper_purge(struct keeper *k, const struct cache_scope *scopes, unsigned co
 		 keeper_purge_fn *done, void *arg) NODISCARD;
 
 /* How many objects, and bytes of them, these scopes name: by a walk over all logs. -EBUSY: several are counted already;
- * -EAGAIN: no store can be counted in now. done's result may be -EAGAIN (the keeper closes) or the store's error. */
+ * -EAGAIN: no store is usable, or one is being rebuilt. done's result may be -EAGAIN (the keeper closes) or the store's error. */
 typedef void keeper_count_fn(void *arg, int result, uint64_t objects, uint64_t bytes);
 int keeper_purge_count(struct keeper *k, const struct cache_scope *scopes, unsigned count,
 		       keeper_count_fn *done, void *arg) NODISCARD;

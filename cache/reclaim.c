@@ -4,7 +4,8 @@
  * Chunk files are unlinked at once; small bodies go with their segment, which is evicted early where nothing in it is left.
  *
  * A pass begins after a hard purge and runs in the commit lane, 2 ms at a time and then 8 ms nothing, so that
- * commits hardly notice a purge of millions; after it comes a rest of at least as long as it took. Nothing about it is
+ * commits hardly notice a purge of millions; after it comes a rest of eight times what it took, since purges may come all the time
+ * and the logs of a large store are long. Nothing about it is
  * logged: after a rebuild the objects are in the index again, are as purged as before, and the next pass finds them.
  *
  * Counting what a purge would name (dry_run) is the same walk, without rest, since somebody waits for it, and without taking
@@ -22,6 +23,7 @@
 enum {
 	PAUSE_MS = 8,
 	REST_TICKS = 1000 / KEEPER_TICK_MS,
+	REST_FACTOR = 8,
 	REST_AFTER_ERROR_TICKS = 60000 / KEEPER_TICK_MS,
 	FOUND_MAX = 64,
 	COUNTS_MAX = 4, /* under way at once */
@@ -188,7 +190,7 @@ static void end_pass(struct reclaim *rc)
 	ks->reclaim = NULL;
 	if (rc->ended && rc->error == 0)
 		ks->reclaimed_to = rc->clock;
-	ks->reclaim_rest = REST_TICKS + (ks->keeper->ticks - rc->began_tick);
+	ks->reclaim_rest = REST_TICKS + REST_FACTOR * (ks->keeper->ticks - rc->began_tick);
 	if (rc->error != 0)
 		ks->reclaim_rest = REST_AFTER_ERROR_TICKS;
 }
@@ -212,9 +214,13 @@ static void take_over(struct reclaim *rc)
 
 	account_lane(ks, &rc->totals, rc->doomed.bytes);
 	evict_unlink(ks, &rc->doomed);
-	for (unsigned i = 0; i < rc->found_count; i++)
-		purges_reclaimed(ks->keeper, rc->found[i].number, rc->found[i].objects,
-				 rc->found[i].bytes);
+	for (unsigned i = 0; i < rc->found_count; i++) {
+		const struct found *f = &rc->found[i];
+
+		purges_reclaimed(ks->keeper, f->number, f->objects, f->bytes);
+		atomic_fetch_add_explicit(&ks->st->reclaimed_objects, f->objects, memory_order_relaxed);
+		atomic_fetch_add_explicit(&ks->st->reclaimed_bytes, f->bytes, memory_order_relaxed);
+	}
 	for (unsigned i = 0; i < rc->empty_count; i++) {
 		if (segment_find(ks, rc->empty[i]) != NULL &&
 		    segment_state(ks, rc->empty[i]) == SEGMENT_SEALED)
@@ -328,17 +334,14 @@ static struct count *new_count(const struct cache_scope *scopes, unsigned n, kee
 	return count;
 }
 
-static bool can_count(const struct keeper_store *ks)
-{
-	return ks->usable && !rebuild_running(ks);
-}
-
 /* All or none of the stores. */
 static int begin_all(struct keeper *k, struct count *count, struct reclaim **out)
 {
 	for (unsigned i = 0; i < k->store_count; i++) {
-		if (!can_count(&k->stores[i]))
+		if (!k->stores[i].usable)
 			continue;
+		if (rebuild_running(&k->stores[i]))
+			return -EAGAIN;
 		if (begin(&k->stores[i], count, &out[count->pending]) != 0)
 			return -ENOMEM;
 		count->pending++;

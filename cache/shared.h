@@ -30,7 +30,7 @@
 #include "cache/cache.h"
 
 enum {
-	SHARED_FORMAT = 3,
+	SHARED_FORMAT = 4,
 	SHARED_MAGIC = 0x5342524d,
 	SHARED_WORKERS = 64,
 	SHARED_STORES = 8,
@@ -144,8 +144,8 @@ struct shared_store {
 	/* Counters for people. */
 	_Atomic uint64_t objects, used_bytes, index_bytes, segments_used; /* set by the keeper */
 	_Atomic uint64_t commits, commits_refused, evicted_objects, evicted_segments,
-		evicted_variants;				  /* keeper */
-	_Atomic uint64_t fills_refused, entries_bad, readers_cut; /* workers */
+		evicted_variants, reclaimed_objects, reclaimed_bytes; /* keeper */
+	_Atomic uint64_t fills_refused, entries_bad, readers_cut;     /* workers */
 
 	struct shared_segment segments[SHARED_SEGMENTS];
 };

@@ -85,6 +85,10 @@ static const struct store_family {
 	{ "store_evicted_segments", NULL, "Evicted segments.", FAMILY(evicted_segments), true },
 	{ "store_evicted_variants", NULL, "Variants beyond their site's max_variants.",
 	  FAMILY(evicted_variants), true },
+	{ "store_reclaimed_objects", NULL, "Purged objects that were taken out.",
+	  FAMILY(reclaimed_objects), true },
+	{ "store_reclaimed_bytes", "bytes", "Bytes of purged objects that were taken out.",
+	  FAMILY(reclaimed_bytes), true },
 	{ "store_fills_refused", NULL, "Fills that found no room.", FAMILY(fills_refused), true },
 };
 

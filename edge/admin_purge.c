@@ -111,6 +111,8 @@ static enum admin_progress not_asked(struct admin_call *c, int error)
 {
 	if (error == -EBUSY)
 		return admin_error(c, 503, "", "too many counts are under way");
+	if (error == -EAGAIN)
+		return admin_error(c, 503, "", "no store is open, or one is being rebuilt");
 	return admin_error(c, 503, "", "the purge can't be written: %s", strerror(-error));
 }
 

@@ -245,6 +245,9 @@ def test_what_was_purged_gives_its_space_back(origin, node):
     assert r["objects"] == 4 and 4 * size <= r["bytes"] < 4 * size + 100_000 and r["soft"] is False
     wait_until(lambda: not chunks(node), "the files to be gone")
     assert store(node)["objects"] == 1 and hits(node, ["/small"])
+    metrics = node.metrics()
+    assert metrics['brim_store_reclaimed_objects_total{store="s"}'] == 4
+    assert metrics['brim_store_reclaimed_bytes_total{store="s"}'] == r["bytes"]
     soft = purge(node, all=True, soft=True)["purge"]
     assert node.admin("GET", f"/v1/purge/{soft}").json() == {"purge": soft, "soft": True, "objects": 0, "bytes": 0, "complete": True}
     for other in ("0", "999999", "x", "-1"):

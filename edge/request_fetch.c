@@ -131,7 +131,6 @@ static void note_origin(struct request *r)
 	const struct conf_server *server = fetch_server(r->fetch);
 
 	r->origin_us = fetch_duration_us(r->fetch);
-	stats_observe(&stats_site(r->w->stats, r->target.site->slot)->origin_ttfb, r->origin_us);
 	if (server != NULL)
 		r->origin_url = server->url;
 }
@@ -481,6 +480,7 @@ static enum step_result head_came(struct request *r)
 	enum step_result out;
 
 	note_origin(r);
+	stats_observe(&stats_site(r->w->stats, r->target.site->slot)->origin_ttfb, r->origin_us);
 	shape_rules_of(r, rs);
 	if (rs->status == 304 && r->validating)
 		return may_validate(r, &out) ? validated(r) : out;

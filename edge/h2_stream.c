@@ -7,6 +7,7 @@
 
 #include "edge/base/io.h"
 #include "edge/h2.h"
+#include "edge/tls_server.h"
 
 static struct h2_stream *of(struct exchange *x)
 {
@@ -337,4 +338,6 @@ void h2_exchange_begin(struct h2_stream *s)
 		.identity = s->h->identity,
 		.early = s->h->io->early,
 	};
+	if (s->h->identity != NULL)
+		s->x.tls = tls_identity_text(s->h->identity);
 }

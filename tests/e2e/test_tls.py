@@ -9,6 +9,7 @@ import time
 import pytest
 
 from brimtest import FRESH, TlsConnection, feed, pattern
+from brimtest.curl import Transfer, curl
 from brimtest.feed import Feed
 from brimtest.look import until_hit
 from brimtest.openssl import OpenSslConnection
@@ -184,10 +185,12 @@ def test_a_client_that_leaves(tls, origin, certs):
 
 def test_the_log_tells_of_tls(tls, origin, certs):
     origin.page("/a", b"hello", FRESH)
-    with tls.connect_tls(certs.root, version="1.3") as c:
-        c.request(target="/a")
-        c.response()
-    assert tls.access_log(1)[-1]["tls"].startswith("TLSv1.3 TLS_")
+    for version in ("1.1", "2"):
+        r, = curl(tls.tls_address, certs.root, [Transfer("/a", http=version)])
+        assert r.body == b"hello" and r.http_version == version
+    lines = tls.access_log(2)
+    assert {line["protocol"] for line in lines} == {"HTTP/1.1", "HTTP/2.0"}, lines
+    assert all(line["tls"].startswith("TLSv1.3 TLS_") for line in lines), lines
     assert origin.requests[0].get("X-Forwarded-Proto") == "https"
 
 

@@ -243,15 +243,21 @@ static int read_flags(struct purge_names *n)
 	return r == 0 ? admin_json_bool(n->body, "all", &n->all, &n->fault) : r;
 }
 
-/* Whose the tags are. To leave it out is to name all sites. */
+/* To leave the site out is to name all. */
+static bool may_name_tags_of_all(const struct admin_call *c)
+{
+	return admin_call_whole(c) && (c->token == NULL || c->token->role == CONF_ROLE_ADMIN);
+}
+
+/* Whose the tags are. */
 static int read_site(struct purge_names *n)
 {
 	const cJSON *site = cJSON_GetObjectItemCaseSensitive(n->body, "site");
 	bool tags = cJSON_GetObjectItemCaseSensitive(n->body, "tags") != NULL;
 
-	if (site == NULL && tags && !admin_call_whole(n->call))
+	if (site == NULL && tags && !may_name_tags_of_all(n->call))
 		return fault_at(n, "/site",
-				"is missing: this token may not touch the tags of all sites", -EPERM);
+				"is missing: this token may not purge the tags of all sites", -EPERM);
 	if (site == NULL)
 		return 0;
 	if (!cJSON_IsString(site))

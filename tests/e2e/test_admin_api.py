@@ -181,6 +181,13 @@ def test_a_token_of_sites_purges_no_other(guarded):
         assert guarded.bearer("tenant", "POST", "/v1/purge", body).status == 403, body
 
 
+def test_tags_of_all_sites_are_for_the_role_admin(guarded):
+    for name, body, status in (("tenant", b'{"tags": ["t"]}', 403), ("purger", b'{"tags": ["t"]}', 403), ("ruler", b'{"tags": ["t"]}', 200),
+                               ("tenant", b'{"tags": ["t"], "site": "b"}', 403), ("tenant", b'{"tags": ["t"], "site": "a"}', 200),
+                               ("purger", b'{"tags": ["t"], "site": "b"}', 200), ("purger", b'{"all": true}', 200)):
+        assert guarded.bearer(name, "POST", "/v1/purge", body).status == status, (name, body)
+
+
 def test_tokens_change_by_a_reload(guarded):
     path = guarded.token_file("ruler")
     new = secrets.token_hex(16)

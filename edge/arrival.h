@@ -31,5 +31,7 @@ void arrival_open(struct worker *w, int fd, const struct sock_addr *peer,
 /* Both take descriptor and io, also on failure (then closed). */
 void connection_open(struct worker *w, struct arrival *a); /* connection.c */
 void h2_open(struct worker *w, struct arrival *a);	   /* h2.c */
+/* For «brim -V»: the version of nghttp2. */
+const char *h2_library(void);
 
 #endif

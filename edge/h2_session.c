@@ -502,3 +502,8 @@ int h2_session_open(struct h2 *h, const struct conf_limits *limits)
 		return -ENOMEM;
 	return 0;
 }
+
+const char *h2_library(void)
+{
+	return nghttp2_version(0)->version_str;
+}

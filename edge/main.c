@@ -6,6 +6,7 @@
 
 #include "cache/index.h"
 #include "edge/admin_json.h"
+#include "edge/arrival.h"
 #include "edge/base/hash.h"
 #include "edge/base/loop.h"
 #include "edge/cli.h"
@@ -56,8 +57,8 @@ static int version(void)
 	struct utsname system;
 
 	(void)printf("brim %s\n", BRIM_VERSION);
-	(void)printf("%s\n%s\nlibuv %s\ncJSON %s\n", hash_library(), index_library(),
-		     loop_library(), admin_json_library());
+	(void)printf("%s\n%s\nlibuv %s\ncJSON %s\nnghttp2 %s\n", hash_library(), index_library(),
+		     loop_library(), admin_json_library(), h2_library());
 	if (uname(&system) == 0)
 		(void)printf("%s %s %s\n", system.sysname, system.release, system.machine);
 	for (size_t i = 0; i < count; i++) {

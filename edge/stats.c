@@ -104,7 +104,7 @@ void stats_site_total(const struct stats *s, unsigned site_slot, struct stats_si
 {
 	CHECK(site_slot < CONF_SITES_MAX);
 	*out = (struct stats_site){ 0 };
-	add_up(s, &s->at[0].sites[site_slot], sizeof(*out), out);
+	add_up(s, &s->at[0].sites[site_slot].counts, sizeof(*out), out);
 }
 
 void stats_tls_total(const struct stats *s, struct stats_tls *out)

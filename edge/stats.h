@@ -66,7 +66,7 @@ struct stats_site {
 	uint64_t untaggable;	      /* answers that were not stored for their many tags */
 	struct stats_histogram duration, ttfb;
 	struct stats_histogram origin_ttfb; /* from asking an origin to its answer's head */
-} __attribute__((aligned(64)));
+};
 
 struct stats_gauges {
 	uint64_t connections, requests;	   /* open now; active now */
@@ -80,19 +80,24 @@ struct stats_gauges {
 	uint64_t fills, tunnels;       /* going on now */
 	uint64_t h2_streams;	       /* begun */
 	uint64_t h2_limits[H2_LIMITS]; /* connections ended for it */
-} __attribute__((aligned(64)));
+};
 
 /* Scopes purged, by enum cache_scope_kind; hard, soft. */
 struct stats_purges {
 	uint64_t scopes[STATS_SCOPES][2];
+};
+
+/* The types above aren't aligned themselves, since they lie on stacks, too. */
+struct stats_site_slot {
+	struct stats_site counts;
 } __attribute__((aligned(64)));
 
 struct stats_worker {
-	struct stats_gauges gauges;
-	struct stats_purges purges;			   /* asked for on traffic listeners */
-	struct stats_tls tls __attribute__((aligned(64))); /* the type isn't: it lies on stacks, too */
-	uint64_t certificate_expires_s[CONF_SITES_MAX];	   /* wall time; 0: the site has none */
-	struct stats_site sites[CONF_SITES_MAX];
+	struct stats_gauges gauges __attribute__((aligned(64)));
+	struct stats_purges purges __attribute__((aligned(64))); /* asked for on traffic listeners */
+	struct stats_tls tls __attribute__((aligned(64)));
+	uint64_t certificate_expires_s[CONF_SITES_MAX]; /* wall time; 0: the site has none */
+	struct stats_site_slot sites[CONF_SITES_MAX];
 };
 
 struct stats;
@@ -109,7 +114,7 @@ struct stats_worker *stats_worker(struct stats *s, unsigned worker) NODISCARD;
 static inline struct stats_site *stats_site(struct stats_worker *w, unsigned site_slot)
 {
 	CHECK(site_slot < CONF_SITES_MAX);
-	return &w->sites[site_slot];
+	return &w->sites[site_slot].counts;
 }
 
 static inline uint64_t stats_read(const uint64_t *counter)

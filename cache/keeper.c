@@ -523,8 +523,8 @@ static bool is_under_way(const struct keeper *k)
 	for (unsigned i = 0; i < k->store_count; i++) {
 		const struct keeper_store *ks = &k->stores[i];
 
-		if (ks->batch != NULL || ks->evict != NULL || ks->rebuild != NULL ||
-		    ks->sync != NULL || ks->being_made != 0 || ks->reclaims != 0 || (ks->usable && ks->waiting_count != 0))
+		if (ks->batch != NULL || ks->evict != NULL || ks->rebuild != NULL || ks->sync != NULL ||
+		    ks->being_made != 0 || ks->reclaims != 0 || (ks->usable && ks->waiting_count != 0))
 			return true;
 	}
 	return purges_busy(k);

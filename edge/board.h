@@ -8,9 +8,9 @@
 #include "edge/process.h"
 
 struct board_reload {
-	uint32_t generation; /* in use */
-	int64_t reloaded_ms; /* of the last attempt; 0: there was none */
-	int result;	     /* of the last attempt */
+	uint32_t generation;   /* in use */
+	int64_t reloaded_ms;   /* of the last attempt; 0: there was none */
+	int result;	       /* of the last attempt */
 	uint32_t done, failed; /* attempts */
 	char fault[512];
 };

@@ -20,7 +20,7 @@ enum message_type {
 	MESSAGE_STOP,	     /* end now */
 	MESSAGE_WORKER_DIED, /* to the keeper: struct message_death */
 	MESSAGE_RELOADED,    /* to the keeper, which asked: struct message_outcome */
-	MESSAGE_ACCEPT,	     /* to a worker: struct message_accept; and from the keeper, which wishes it */
+	MESSAGE_ACCEPT, /* to a worker: struct message_accept; and from the keeper, which wishes it */
 	/* from a child */
 	MESSAGE_READY,	 /* struct message_generation */
 	MESSAGE_REFUSED, /* struct message_outcome */
@@ -63,7 +63,7 @@ struct message_outcome {
 	uint32_t generation;
 	uint32_t serial; /* of a reload that the keeper asked for */
 	uint32_t dry_run;
-	int32_t result;	 /* 0 or a negative errno */
+	int32_t result; /* 0 or a negative errno */
 	char fault[MESSAGE_FAULT_BYTES];
 };
 

@@ -245,7 +245,8 @@ const event = (on, name) => new Promise((resolve) => on.addEventListener(name, r
 		await seeked;
 		positions.push(video.currentTime / video.duration);
 	}
-	const protocols = [...new Set(performance.getEntriesByType("resource").map((e) => e.nextHopProtocol))];
+	// Empty: a request that the player gave up when it was to seek.
+	const protocols = [...new Set(performance.getEntriesByType("resource").map((e) => e.nextHopProtocol).filter(Boolean))];
 	report({ images: images.filter(Boolean).length, positions, protocols, error: video.error && video.error.message });
 })().catch((e) => report({ error: String(e) }));
 </script>"""

@@ -91,7 +91,7 @@ struct admin_call {
 
 	uint16_t status;
 	const char *type;    /* of the body */
-	const char *headers; /* more field lines; NULL: none. Static */
+	const char *headers; /* more field lines; NULL: none. In the arena, or static */
 	struct view answer;
 	struct view what;    /* for the log, «key=value key=value»: what was changed */
 	struct view failure; /* the message of admin_error */

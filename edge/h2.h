@@ -34,7 +34,7 @@ enum {
 	H2_STREAM_WINDOW = 64 << 10, /* of a request's body, unread */
 	H2_WINDOW = 256 << 10,	     /* the same of all of a connection's */
 	H2_FORETOLD = 8,
-	H2_HEADS_BYTES = 256 << 10, /* heads of its open requests: beyond, new ones are refused */
+	H2_HEADS_BYTES = 512 << 10, /* heads of its open requests: beyond, new ones are refused */
 };
 
 /* What a request wants to send now; the session takes from it what windows and the socket allow. */
@@ -117,6 +117,7 @@ struct h2 {
 	unsigned stream_count;
 	uint64_t served;
 	size_t heads_bytes;
+	unsigned spared; /* refusals not yet sent that are no fault of the client's */
 
 	/* Output: out[out_start..out_end), then «held», which is the session's. */
 	char *out;

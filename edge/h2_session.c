@@ -146,7 +146,16 @@ static bool too_many(const struct h2 *h)
 	uint32_t streams = nghttp2_session_get_local_settings(
 		h->session, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS);
 
-	return h->stream_count / 2 >= streams || h->heads_bytes > H2_HEADS_BYTES;
+	return h->stream_count / 2 >= streams;
+}
+
+/* A client can't know how much its heads are to us: for such a refusal it isn't blamed. */
+static bool heads_are_full(struct h2 *h)
+{
+	if (h->heads_bytes <= H2_HEADS_BYTES)
+		return false;
+	h->spared++;
+	return true;
 }
 
 static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *user)
@@ -157,7 +166,7 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
 	h->in_head = true;
 	if (frame->headers.cat != NGHTTP2_HCAT_REQUEST)
 		return 0;
-	if (too_many(h))
+	if (too_many(h) || heads_are_full(h))
 		return refuse(h, frame->hd.stream_id, NGHTTP2_REFUSED_STREAM);
 	s = stream_new(h, frame->hd.stream_id);
 	if (s == NULL || nghttp2_session_set_stream_user_data(session, s->id, s) != 0)
@@ -403,13 +412,22 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
 }
 
 /* A client that makes us reset its streams costs as much as one that does so itself. */
+static bool was_provoked(struct h2 *h, uint32_t code)
+{
+	if (code == NGHTTP2_NO_ERROR || code == NGHTTP2_INTERNAL_ERROR)
+		return false;
+	if (code != NGHTTP2_REFUSED_STREAM || h->spared == 0)
+		return true;
+	h->spared--;
+	return false;
+}
+
 static int on_frame_sent(nghttp2_session *session, const nghttp2_frame *frame, void *user)
 {
 	struct h2 *h = h2_of(user);
 
 	(void)session;
-	if (frame->hd.type == NGHTTP2_RST_STREAM && frame->rst_stream.error_code != NGHTTP2_NO_ERROR &&
-	    frame->rst_stream.error_code != NGHTTP2_INTERNAL_ERROR)
+	if (frame->hd.type == NGHTTP2_RST_STREAM && was_provoked(h, frame->rst_stream.error_code))
 		count(h, &h->meters.resets, H2_LIMIT_RESETS);
 	return 0;
 }

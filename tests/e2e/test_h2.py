@@ -722,6 +722,45 @@ def test_heads_that_fill_the_memory(origin, node):
         assert 5 < sum(s.status == 200 for s in streams) < 60
 
 
+def test_a_browsers_heads_fill_all_streams(origin, node):
+    """As many as the node allows at once, each with what a browser says: none is refused."""
+    gate = Gate()
+
+    @origin.route("/a")
+    def _(x):
+        gate.wait()
+        x.reply(b"a", PASS)
+
+    said = [(f"sec-ch-{i}", "y" * 60) for i in range(18)]
+    with connect(node) as c:
+        streams = [c.request("GET", f"/a?{i}", headers=[*said, ("cookie", "c" * 200)]) for i in range(100)]
+        c.ping()
+        assert not [s for s in streams if s.reset is not None]
+        gate.open()
+        for s in streams:
+            c.finish(s)
+        assert {s.status for s in streams} == {200}
+
+
+def test_refusals_that_a_client_cannot_foresee_are_not_its_fault(origin, make_h2):
+    node = make_h2(workers=1, conf={"limits": {"h2": {"resets_per_minute": 3}}})
+    gate = Gate()
+
+    @origin.route("/a")
+    def _(x):
+        gate.wait()
+        x.reply(b"a", PASS)
+
+    with connect(node) as c:
+        large = [(f"x-{i}", "y" * 1000) for i in range(25)]
+        streams = [c.request("GET", f"/a?{i}", headers=[*large, ("x-n", str(i))]) for i in range(60)]
+        c.wait(lambda: sum(s.reset == REFUSED_STREAM for s in streams) > 10)
+        gate.open()
+        for s in streams:
+            c.finish(s)
+        assert c.goaway is None
+
+
 # --- other people's clients
 
 

@@ -33,9 +33,11 @@ struct cache_store {
 	uint32_t index_generation;
 };
 
-/* An object that was found not purged when the clock stood at «clock». */
+/* An object that was found not purged when the clock stood at «clock». Stores that were used without each other may both have
+ * given out its id. */
 struct cache_passed {
 	uint64_t object_id, clock;
+	uint8_t store;
 };
 
 struct cache {

@@ -194,7 +194,8 @@ enum cache_purged cache_object_purged(struct cache_object *o)
 	uint64_t since = o->meta.birth;
 	uint64_t now = purge_clock_now(s); /* before the cells: what is raised later is asked about later */
 
-	if (passed->object_id == o->record.object_id && passed->clock > since)
+	if (passed->object_id == o->record.object_id && passed->store == o->record.store &&
+	    passed->clock > since)
 		since = passed->clock;
 	if (since >= now)
 		return CACHE_NOT_PURGED;
@@ -205,6 +206,8 @@ enum cache_purged cache_object_purged(struct cache_object *o)
 		if (purged != CACHE_NOT_PURGED)
 			return purged;
 	}
-	*passed = (struct cache_passed){ .object_id = o->record.object_id, .clock = now };
+	*passed = (struct cache_passed){ .object_id = o->record.object_id,
+					 .clock = now,
+					 .store = o->record.store };
 	return CACHE_NOT_PURGED;
 }

@@ -104,6 +104,24 @@ static void test_what_was_passed_is_asked_again_after_a_purge(void **state)
 	world_close(&w);
 }
 
+/* Of stores that were used without each other. */
+static void test_what_was_passed_is_of_one_store(void **state)
+{
+	struct world w;
+	struct cache_object o, other;
+
+	(void)state;
+	world_open(&w);
+	o = object_of(&w, "/a", NULL, 0);
+	other = object_of(&w, "/b", NULL, 0);
+	other.record.object_id = o.record.object_id;
+	other.record.store = o.record.store + 1;
+	purge(&w, cache_scope_url(other.key.primary), false);
+	assert_int_equal(cache_object_purged(&o), CACHE_NOT_PURGED);
+	assert_int_equal(cache_object_purged(&other), CACHE_HARD_PURGED);
+	world_close(&w);
+}
+
 static void test_born_after_the_purge_is_served(void **state)
 {
 	struct world w;
@@ -294,6 +312,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_each_scope_names_what_it_should),
 		cmocka_unit_test(test_what_was_passed_is_asked_again_after_a_purge),
+		cmocka_unit_test(test_what_was_passed_is_of_one_store),
 		cmocka_unit_test(test_born_after_the_purge_is_served),
 		cmocka_unit_test(test_cells_and_clock_only_rise),
 		cmocka_unit_test(test_few_false_purges),

@@ -17,17 +17,21 @@ struct page_hash {
 	char text[BASE64_BYTES(32) + 1];
 };
 
-/* Of what stands between two tags. */
-static struct page_hash hash_between(struct view page, const char *open, const char *close)
+static const char *find(const char *in, const char *tag)
 {
-	const char *from = memmem(page.p, page.n, open, strlen(open)), *end;
-	struct page_hash out;
+	const char *at = strstr(in, tag);
+
+	CHECK(at != NULL);
+	return at;
+}
+
+/* Of what stands between two tags. */
+static struct page_hash hash_between(const char *open, const char *close)
+{
+	const char *from = find(admin_page_text, open) + strlen(open), *end = find(from, close);
+	struct page_hash out = { 0 };
 	uint8_t hash[32];
 
-	CHECK(from != NULL);
-	from += strlen(open);
-	end = memmem(from, page.n - (size_t)(from - page.p), close, strlen(close));
-	CHECK(end != NULL);
 	hash_sha256(view_of(from, (size_t)(end - from)), hash);
 	base64_encode(view_of((const char *)hash, sizeof(hash)), out.text);
 	return out;
@@ -35,9 +39,8 @@ static struct page_hash hash_between(struct view page, const char *open, const c
 
 enum admin_progress admin_page(struct admin_call *c)
 {
-	struct view page = view_str(admin_page_text);
-	struct page_hash script = hash_between(page, "<script>", "</script>");
-	struct page_hash style = hash_between(page, "<style>", "</style>");
+	struct page_hash script = hash_between("<script>", "</script>");
+	struct page_hash style = hash_between("<style>", "</style>");
 	struct view headers = arena_printf(
 		&c->arena,
 		"Content-Security-Policy: default-src 'none'; script-src 'sha256-%s'; "
@@ -48,5 +51,5 @@ enum admin_progress admin_page(struct admin_call *c)
 	if (headers.p == NULL)
 		return admin_error(c, 503, "", "no memory");
 	c->headers = headers.p;
-	return admin_answer_text(c, 200, "text/html; charset=utf-8", page);
+	return admin_answer_text(c, 200, "text/html; charset=utf-8", view_str(admin_page_text));
 }

@@ -103,8 +103,10 @@ void stats_worker_get(const struct stats *s, unsigned worker, struct stats_gauge
 void stats_site_total(const struct stats *s, unsigned site_slot, struct stats_site *out)
 {
 	CHECK(site_slot < CONF_SITES_MAX);
+	const struct stats_site_slot *slot = s->at[0].sites + site_slot;
+
 	*out = (struct stats_site){ 0 };
-	add_up(s, &s->at[0].sites[site_slot].counts, sizeof(*out), out);
+	add_up(s, &slot->counts, sizeof(*out), out);
 }
 
 void stats_tls_total(const struct stats *s, struct stats_tls *out)

@@ -113,8 +113,10 @@ struct stats_worker *stats_worker(struct stats *s, unsigned worker) NODISCARD;
 
 static inline struct stats_site *stats_site(struct stats_worker *w, unsigned site_slot)
 {
+	struct stats_site_slot *slot = w->sites + site_slot;
+
 	CHECK(site_slot < CONF_SITES_MAX);
-	return &w->sites[site_slot].counts;
+	return &slot->counts;
 }
 
 static inline uint64_t stats_read(const uint64_t *counter)

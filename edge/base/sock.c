@@ -196,7 +196,7 @@ static int accept_from(int listener, int client)
 	    getsockname(listener, (struct sockaddr *)&a, &len) != 0 ||
 	    connect(client, (struct sockaddr *)&a, len) != 0)
 		return -1;
-	return accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+	return accept4(listener, (struct sockaddr *)&a, &len, SOCK_CLOEXEC);
 }
 
 int sock_pair(int out_fds[2])

@@ -93,9 +93,8 @@ static enum admin_progress answer(struct admin_call *c, const struct purge *p)
 		(void)cJSON_AddNumberToObject(tree, "objects", (double)p->objects);
 		(void)cJSON_AddNumberToObject(tree, "bytes", (double)p->bytes);
 	}
-	c->what = arena_printf(&c->arena, "purge=%llu items=%u soft=%s dry_run=%s",
-			       (unsigned long long)p->sequence, p->names.items,
-			       p->names.soft ? "true" : "false", p->names.dry_run ? "true" : "false");
+	c->what = arena_printf(&c->arena, "purge=%llu %.*s", (unsigned long long)p->sequence,
+			       VIEW_ARG(c->what));
 	return admin_answer(c, tree);
 }
 
@@ -116,6 +115,16 @@ static enum admin_progress not_asked(struct admin_call *c, int error)
 	return admin_error(c, 503, "", "the purge can't be written: %s", strerror(-error));
 }
 
+/* What the log says, also where it fails or the client leaves. */
+static void note(struct admin_call *c, const struct purge_names *n)
+{
+	struct view names = purge_names_told(n, &c->arena);
+
+	c->what = arena_printf(&c->arena, "items=%u soft=%s dry_run=%s%.*s", n->items,
+			       n->soft ? "true" : "false", n->dry_run ? "true" : "false",
+			       VIEW_ARG(names));
+}
+
 static enum admin_progress go_on(struct admin_call *c, struct purge *p)
 {
 	int r;
@@ -126,6 +135,7 @@ static enum admin_progress go_on(struct admin_call *c, struct purge *p)
 			ready_post(&c->wake);
 		if (r != 0)
 			return r == -EAGAIN ? ADMIN_WAIT : bad_names(c, p, r);
+		note(c, &p->names);
 		r = ask(p);
 		if (r != 0)
 			return not_asked(c, r);

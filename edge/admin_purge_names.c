@@ -6,10 +6,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "edge/base/log.h"
 #include "edge/http/uri.h"
 #include "edge/scopes.h"
 
-enum { ITEMS_AT_ONCE = 128 };
+enum { ITEMS_AT_ONCE = 128, TOLD_BYTES = 128 };
 
 typedef int item_fn(struct purge_names *n, struct view text);
 
@@ -362,6 +363,35 @@ int purge_names_more(struct purge_names *n)
 		n->items++;
 	}
 	return 0;
+}
+
+/* Queries may hold what is secret. */
+static struct view tell_first(const char *name, struct view told, struct arena *a)
+{
+	char quoted[2 * TOLD_BYTES + 3];
+	size_t n = strcspn(name, "?#");
+
+	return arena_printf(a, "%.*s first=%s", VIEW_ARG(told),
+			    log_quote(name, n < TOLD_BYTES ? n : TOLD_BYTES, quoted, sizeof(quoted)));
+}
+
+struct view purge_names_told(const struct purge_names *n, struct arena *a)
+{
+	struct view told = n->all ? VIEW(" all=true") : (struct view){ 0 };
+	const cJSON *first = NULL;
+
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+		const cJSON *list = cJSON_GetObjectItemCaseSensitive(n->body, kinds[i].key);
+		int count = cJSON_GetArraySize(list);
+
+		if (count == 0)
+			continue;
+		first = first != NULL ? first : list->child;
+		told = arena_printf(a, "%.*s %s=%d", VIEW_ARG(told), kinds[i].key, count);
+	}
+	if (n->tags_of != NULL)
+		told = arena_printf(a, "%.*s site=%.*s", VIEW_ARG(told), VIEW_ARG(n->tags_of->name));
+	return first != NULL ? tell_first(first->valuestring, told, a) : told;
 }
 
 void purge_names_fini(struct purge_names *n)

@@ -29,6 +29,8 @@ struct purge_names {
 int purge_names_begin(struct purge_names *n, struct admin_call *c) NODISCARD;
 /* 0: all is read; -EAGAIN: call again; else as above. */
 int purge_names_more(struct purge_names *n) NODISCARD;
+/* For the log, when all is read: how many of each kind, and the first of them without its query. */
+struct view purge_names_told(const struct purge_names *n, struct arena *a);
 void purge_names_fini(struct purge_names *n);
 
 #endif

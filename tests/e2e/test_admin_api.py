@@ -230,11 +230,20 @@ def test_changes_and_refusals_are_in_the_log(guarded):
     guarded.bearer("reader", "GET", "/v1/status")
     done, wrong = guarded.log("admin_change")
     assert (done["who"], done["call"], done["status"]) == ("token:purger", "/v1/purge", "200")
-    assert done["from"].startswith("127.0.0.1:")
+    assert done["from"].startswith("127.0.0.1:") and done["purge"] != "0" and done["items"] == "1" and done["soft"] == "false"
     assert wrong["status"] == "400" and wrong["error"]
     refused = guarded.log("admin_refused")
     assert refused[0]["who"] == "nobody" and refused[0]["status"] == "401"
     assert "secret-of-nobody" not in guarded.stderr()
+
+
+def test_the_log_tells_what_was_purged_without_queries(node):
+    assert node.admin("POST", "/v1/purge", {"soft": True, "urls": ["http://a.test/x?token=hush", "http://a.test/z"], "tags": ["t"], "site": "a"}).status == 200
+    assert node.admin("POST", "/v1/purge", {"all": True, "dry_run": True}).status == 200
+    names, everything = node.log("admin_change")
+    assert (names["items"], names["urls"], names["tags"], names["site"], names["first"], names["soft"]) == ("3", "2", "1", "a", "http://a.test/x", "true")
+    assert "hush" not in node.stderr()
+    assert (everything["all"], everything["items"], everything["dry_run"]) == ("true", "1", "true") and "first" not in everything
 
 
 def test_strangers_cannot_lock_out_who_sits_at_the_machine(guarded):

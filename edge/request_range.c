@@ -69,15 +69,15 @@ static struct view content_type(const struct http_fields *f)
 	return type != NULL ? type->value : (struct view){ 0 };
 }
 
-/* The stored fields, with a Content-Type of our own. */
-static struct view multipart_fields(struct request *r, const struct http_fields *stored,
+/* The answer's fields, with a Content-Type of our own. */
+static struct view multipart_fields(struct request *r, const struct http_fields *whole,
 				    struct view boundary)
 {
 	struct text t = text_new(&r->arena, r->answer.fields.n + boundary.n + 64);
 
-	for (uint16_t i = 0; i < stored->count; i++)
-		if (stored->at[i].id != FIELD_CONTENT_TYPE && stored->at[i].id != FIELD_CONTENT_RANGE)
-			text_line(&t, stored->at[i].name, stored->at[i].value);
+	for (uint16_t i = 0; i < whole->count; i++)
+		if (whole->at[i].id != FIELD_CONTENT_TYPE && whole->at[i].id != FIELD_CONTENT_RANGE)
+			text_line(&t, whole->at[i].name, whole->at[i].value);
 	text_put(&t, VIEW("Content-Type: multipart/byteranges; boundary="));
 	text_put(&t, boundary);
 	text_put(&t, VIEW("\r\n"));
@@ -96,19 +96,20 @@ static struct view new_boundary(struct request *r)
 static void several_parts(struct request *r, const struct http_parts *parts, uint64_t base)
 {
 	struct http_field at[ANSWER_FIELDS_MAX];
-	struct http_fields stored = { .at = at, .capacity = ARRAY_LEN(at) };
+	struct http_fields whole = { .at = at, .capacity = ARRAY_LEN(at) };
 	struct answer_parts *p = arena_zalloc(&r->arena, sizeof(*p));
 	struct view boundary = new_boundary(r), fields;
 
+	/* As they were shaped for this client, not as they are stored. */
 	if (p == NULL || boundary.p == NULL ||
-	    http_fields_parse(&stored, r->object->head.p, r->object->head.n) != 0)
+	    http_fields_parse(&whole, r->answer.fields.p, r->answer.fields.n) != 0)
 		return; /* all that is stored is an answer, too */
-	fields = multipart_fields(r, &stored, boundary);
+	fields = multipart_fields(r, &whole, boundary);
 	p->parts = *parts;
 	p->base = base;
 	p->multipart = (struct http_multipart){ .parts = &p->parts,
 						.boundary = boundary,
-						.content_type = content_type(&stored) };
+						.content_type = content_type(&whole) };
 	if (fields.p == NULL ||
 	    http_part_head(&p->multipart, 0, p->head, sizeof(p->head)) > sizeof(p->head))
 		return;

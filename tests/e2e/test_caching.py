@@ -341,15 +341,15 @@ def test_what_only_caches_downstream_see(origin, make_node, clock, validator):
         if x.request.get("If-None-Match"):
             x.reply(status=304, headers=validator)
         else:
-            x.reply(b"hello", {"Cache-Control": "max-age=5", **fields})
+            x.reply(b"hello" * 100, {"Cache-Control": "max-age=5", **fields})
 
     site = {"cache": {"targeted": ["Surrogate-Control"]}}
     for downstream in (["127.0.0.1"], []):
         node = make_node(origin, site=site, conf={"downstream": downstream})
 
-        def seen():
-            r = node.get("/a")
-            assert r.body == b"hello"
+        def seen(headers=None):
+            r = node.get("/a", headers)
+            assert r.body == b"hello" * 100 or headers
             told = {"Surrogate-Key": "k", "Surrogate-Control": "max-age=60"} if downstream else {}
             assert {k: v for k in ("Surrogate-Key", "Surrogate-Control") if (v := r.get(k))} == told
             return r
@@ -359,6 +359,7 @@ def test_what_only_caches_downstream_see(origin, make_node, clock, validator):
             wait_until(lambda: seen().hit, "a hit")
             clock.advance(50)
             assert seen().hit  # by Surrogate-Control
+            assert seen({"Range": "bytes=0-1,300-301"}).get("Content-Type").startswith("multipart/byteranges")
             clock.advance(20)
             assert seen().cache.startswith("fwd=stale")
 

@@ -3,6 +3,7 @@
 The directory lies in $TMPDIR or /var/tmp (a disk, since splice and sync are what is tested) and
 holds brim.json, store/, admin.sock, access.log and stderr. As root the node drops to «nobody».
 """
+import collections
 import json
 import os
 import random
@@ -28,16 +29,22 @@ def binary(variable, default):
     return os.path.join(ROOT, os.environ.get(variable) or default)
 
 
+given_ports = collections.deque(maxlen=256)  # a node asks for several before it binds the first
+
+
 def free_port():
     """A port below the kernel's ephemeral range, so that no outgoing connection takes it meanwhile, and from a range of
     this test process's own, so that no other one's node does while ours is down."""
     number = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 8
     while True:
         port = random.SystemRandom().randrange(10000 + 2700 * number, 10000 + 2700 * (number + 1))
+        if port in given_ports:
+            continue
         with socket.socket() as s:
             s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 s.bind(("127.0.0.1", port))
+                given_ports.append(port)
                 return port
             except OSError:
                 continue

@@ -13,6 +13,7 @@
 
 enum {
 	OUTBOUND_ACKS = 100,
+	OUTBOUND_FRAMES = 1024, /* that wait for the socket; each costs some 200 bytes */
 	HEADER_LIST_TIMES = 4, /* so many times what is allowed: no honest client's */
 	SMALL_UPDATE = 256,    /* a WINDOW_UPDATE of less is work and nothing else */
 	KEPT_STREAMS = 256,
@@ -451,6 +452,9 @@ int h2_session_feed(struct h2 *h, const void *p, size_t n)
 {
 	ssize_t r = nghttp2_session_mem_recv(h->session, p, n);
 
+	/* A client that reads nothing may still make us reset streams; that is counted when it is sent. */
+	if (nghttp2_session_get_outbound_queue_size(h->session) > OUTBOUND_FRAMES)
+		exceed(h, H2_LIMIT_RESETS);
 	if (r >= 0)
 		return 0;
 	if (r == NGHTTP2_ERR_FLOODED)

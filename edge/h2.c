@@ -227,6 +227,15 @@ static int receive(struct h2 *h)
 	return 0;
 }
 
+/* Of streams whose request is over only frames are left: nobody but us watches how long those wait. */
+static bool has_requests(const struct h2 *h)
+{
+	LIST_EACH (&h->streams, at, next)
+		if (!LIST_ENTRY(at, struct h2_stream, link)->over)
+			return true;
+	return false;
+}
+
 static enum h2_deadline deadline_now(const struct h2 *h)
 {
 	if (h->terminated)
@@ -235,10 +244,10 @@ static enum h2_deadline deadline_now(const struct h2 *h)
 		return H2_FIRST_FRAME;
 	if (h->in_head)
 		return H2_HEAD;
+	if (h->blocked && !has_requests(h))
+		return H2_SEND;
 	if (h->stream_count > 0)
 		return H2_NO_DEADLINE; /* requests have theirs */
-	if (h->blocked)
-		return H2_SEND;
 	return h->draining && !h->drained ? H2_DRAIN : H2_IDLE;
 }
 

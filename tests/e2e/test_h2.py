@@ -683,6 +683,34 @@ def test_acknowledgements_that_nobody_reads(origin, make_h2):
         flood(node, c, "acks", (ping for _ in range(10000)))
 
 
+def full_socket(origin, node):
+    """A connection whose client reads nothing, with an answer on its way that fills the sockets."""
+    body = pattern(16 * MIB)
+    origin.page("/a", body, FRESH)
+    node.get("/a")
+    until_hit(node, "/a", body)
+    c = connect(node, receive_buffer=4096)
+    c.request("GET", "/a")
+    return c
+
+
+def test_resets_that_nobody_reads(origin, node):
+    """They can't be sent, so they aren't counted: but what waits is bounded."""
+    with full_socket(origin, node) as c:
+        block = c.encoder.encode(c.fields(headers={"connection": "close"}))
+        c.send(b"".join(c.head_frames(c.new_stream().id, block) for _ in range(5000)))
+        wait_until(lambda: [e["limit"] for e in node.log("h2_limit")] == ["resets"], "the limit in the log")
+
+
+def test_answers_that_nobody_reads(origin, make_h2, certs):
+    """All requests are given up in the end, and the connection with them, though their resets don't fit into its buffer."""
+    node = make_h2(workers=1, tls=certs.issue(["a.test"]), conf={"limits": {"send_timeout": "1s"}})
+    with full_socket(origin, node) as c:
+        c.send(b"".join(c.head_frames(c.new_stream().id, c.encoder.encode(c.fields(target="/a"))) for _ in range(120)))
+        wait_until(lambda: gauge(node, "h2_streams_total") >= 121, "all streams")
+        wait_until(lambda: gauge(node, "connections") == 0, "the connection's end")
+
+
 def test_streams_beyond_the_limit(origin, make_h2):
     node = make_h2(workers=1, conf={"limits": {"h2": {"streams": 10}}})
     gate = Gate()

@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <stdio.h>
 
+enum { VALUES_MAX = 1 << 16 };
+
 static int fault(struct admin_fault *f, const char *pointer, const char *message)
 {
 	(void)snprintf(f->pointer, sizeof(f->pointer), "%s", pointer);
@@ -113,6 +115,25 @@ static int check_object(const cJSON *tree, struct admin_fault *out_fault)
 	return twice != NULL ? fault_at(out_fault, twice->string, "is given twice") : 0;
 }
 
+/* In a tree a value takes many times the two bytes that it may take in a text. Each but the first stands behind one of these. */
+static bool has_too_many(struct view text)
+{
+	size_t count = 0;
+	bool quoted = false;
+
+	for (size_t i = 0; i < text.n; i++) {
+		char c = text.p[i];
+
+		if (quoted && c == '\\')
+			i++;
+		else if (c == '"')
+			quoted = !quoted;
+		else if (!quoted && (c == ',' || c == '[' || c == '{'))
+			count++;
+	}
+	return count > VALUES_MAX;
+}
+
 int admin_json_parse(struct view text, struct cJSON **out, struct admin_fault *out_fault)
 {
 	const char *end = NULL;
@@ -121,6 +142,8 @@ int admin_json_parse(struct view text, struct cJSON **out, struct admin_fault *o
 
 	if (!utf8_valid(text))
 		return fault(out_fault, "", "not UTF-8");
+	if (has_too_many(text))
+		return fault(out_fault, "", "has more than 65536 values");
 	tree = cJSON_ParseWithLengthOpts(text.p, text.n, &end, false);
 	if (tree == NULL)
 		return fault(out_fault, "", "not JSON");

@@ -56,6 +56,24 @@ static void utf8_only(void **state)
 	assert_int_equal(parse(VIEW("{\"a\": \"\xe2\x82")), -EINVAL);		 /* cut off */
 }
 
+/* Two bytes of text each, and a hundred of a tree. */
+static void no_more_values_than_a_call_can_need(void **state)
+{
+	static char text[1 << 18] = "{\"a\": [";
+	size_t n = strlen(text), end;
+
+	(void)state;
+	for (unsigned i = 0; i < 60000; i++, n += 2)
+		memcpy(text + n, "0,", 2);
+	memcpy(text + n, "\",[{\"]}", 7);
+	assert_int_equal(parse(view_of(text, n + 7)), 0);
+	for (end = n + 20000; n < end; n += 2)
+		memcpy(text + n, "0,", 2);
+	memcpy(text + n, "0]}", 3);
+	assert_int_equal(parse(view_of(text, n + 3)), -EINVAL);
+	assert_string_equal(fault.message, "has more than 65536 values");
+}
+
 static void known_keys_and_types(void **state)
 {
 	static const char *const known[] = { "urls", "soft", NULL };
@@ -102,6 +120,7 @@ int main(void)
 		cmocka_unit_test(one_object_and_nothing_else),
 		cmocka_unit_test(no_key_twice),
 		cmocka_unit_test(utf8_only),
+		cmocka_unit_test(no_more_values_than_a_call_can_need),
 		cmocka_unit_test(known_keys_and_types),
 		cmocka_unit_test(any_bytes_become_text),
 	};

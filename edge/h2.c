@@ -32,7 +32,7 @@ static enum step_result step_leave(struct machine *m);
 
 enum { STEP_SERVE, STEP_LINGER, STEP_LEAVE };
 static const struct step steps[] = {
-	[STEP_SERVE] = { "serve", step_serve }, /* header_timeout, idle_timeout, send_timeout, DRAIN_MS */
+	[STEP_SERVE] = { "serve", step_serve }, /* header_timeout, idle_timeout, send_timeout, DRAIN_MS, LINGER_MS */
 	[STEP_LINGER] = { "linger", step_linger }, /* LINGER_MS */
 	[STEP_LEAVE] = { "leave", step_leave },
 };
@@ -192,6 +192,9 @@ static void timed_out(struct h2 *h)
 	case H2_DRAIN:
 		h2_drained(h);
 		break;
+	case H2_LINGER:
+		h2_exchange_linger_end(h);
+		break;
 	case H2_SEND:
 		h->m.broken = true;
 		break;
@@ -246,6 +249,8 @@ static enum h2_deadline deadline_now(const struct h2 *h)
 		return H2_HEAD;
 	if (h->blocked && !has_requests(h))
 		return H2_SEND;
+	if (h->lingering > 0)
+		return H2_LINGER;
 	if (h->stream_count > 0)
 		return H2_NO_DEADLINE; /* requests have theirs */
 	return h->draining && !h->drained ? H2_DRAIN : H2_IDLE;
@@ -263,6 +268,8 @@ static uint64_t deadline_ms(const struct h2 *h, enum h2_deadline d)
 		return l->send_timeout_ms;
 	case H2_DRAIN:
 		return DRAIN_MS;
+	case H2_LINGER:
+		return LINGER_MS;
 	case H2_IDLE:
 	case H2_NO_DEADLINE:
 		break;

@@ -78,6 +78,8 @@ struct h2_stream {
 	bool reset;    /* RST_STREAM is */
 	bool closed;   /* the session knows it no more */
 	bool over;     /* no request has it, or not any more */
+	/* The answer is out and the request's body is not; and it was so when H2_LINGER last passed. */
+	bool lingers, lingered;
 
 	/* Its turn. */
 	struct h2_priority priority;
@@ -114,7 +116,7 @@ struct h2 {
 	unsigned foretold_next;
 
 	struct list streams;
-	unsigned stream_count;
+	unsigned stream_count, lingering;
 	uint64_t served;
 	size_t heads_bytes;
 	unsigned spared; /* refusals not yet sent that are no fault of the client's */
@@ -139,6 +141,7 @@ struct h2 {
 		H2_IDLE,
 		H2_HEAD,
 		H2_DRAIN,
+		H2_LINGER,
 		H2_SEND
 	} deadline;
 	uint64_t deadline_served;
@@ -169,6 +172,8 @@ void h2_stream_release(struct h2_stream *s);
 void h2_exchange_begin(struct h2_stream *s);
 /* The client is gone, or wants no more of this. */
 void h2_exchange_gone(struct h2_stream *s);
+/* Streams that have lingered for a whole deadline are reset. */
+void h2_exchange_linger_end(struct h2 *h);
 /* A chunk of the request's body. */
 int h2_exchange_body(struct h2_stream *s, const uint8_t *p, size_t n) NODISCARD;
 

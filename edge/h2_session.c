@@ -14,8 +14,8 @@
 enum {
 	OUTBOUND_ACKS = 100,
 	OUTBOUND_FRAMES = 1024, /* that wait for the socket; each costs some 200 bytes */
-	HEADER_LIST_TIMES = 4, /* so many times what is allowed: no honest client's */
-	SMALL_UPDATE = 256,    /* a WINDOW_UPDATE of less is work and nothing else */
+	HEADER_LIST_TIMES = 4,	/* so many times what is allowed: no honest client's */
+	SMALL_UPDATE = 256,	/* a WINDOW_UPDATE of less is work and nothing else */
 	KEPT_STREAMS = 256,
 	KEPT_HEAD_BYTES = 4 << 10,
 };
@@ -111,6 +111,7 @@ void h2_stream_release(struct h2_stream *s)
 	h2_bytes_free(&s->body);
 	list_remove(&s->link);
 	h->stream_count--;
+	h->lingering -= s->lingers;
 	h->heads_bytes -= s->head_bytes;
 	give_stream(h->w, s);
 }
@@ -279,6 +280,10 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const ui
 
 	(void)flags;
 	(void)user;
+	if (s != NULL && s->lingers) /* its window stays shut */
+		return nghttp2_session_consume_connection(session, n) == 0
+			       ? 0
+			       : NGHTTP2_ERR_CALLBACK_FAILURE;
 	if (s == NULL || s->over)
 		return nghttp2_session_consume(session, id, n) == 0 ? 0 : NGHTTP2_ERR_CALLBACK_FAILURE;
 	return h2_exchange_body(s, p, n) == 0 ? 0 : NGHTTP2_ERR_CALLBACK_FAILURE;

@@ -293,6 +293,27 @@ static void h2_abort(struct exchange *x)
 		reset(s, NGHTTP2_INTERNAL_ERROR);
 }
 
+/* RFC 9113 §8.1: the rest of its body isn't needed. Said at once it makes clients (curl 7.88, if it is just sending) throw away the
+ * answer before it: so only to who goes on for long. What fits into the stream's window is not read. */
+static void linger(struct h2_stream *s)
+{
+	if (s->closed || s->h->lost)
+		return;
+	s->lingers = true;
+	s->h->lingering++;
+}
+
+void h2_exchange_linger_end(struct h2 *h)
+{
+	LIST_EACH (&h->streams, at, next) {
+		struct h2_stream *s = LIST_ENTRY(at, struct h2_stream, link);
+
+		if (s->lingered)
+			reset(s, NGHTTP2_NO_ERROR);
+		s->lingered = s->lingers;
+	}
+}
+
 static void h2_done(struct exchange *x)
 {
 	struct h2_stream *s = of(x);
@@ -306,7 +327,7 @@ static void h2_done(struct exchange *x)
 	if (!s->ended)
 		reset(s, NGHTTP2_INTERNAL_ERROR);
 	else if (!s->body_ended)
-		reset(s, NGHTTP2_NO_ERROR); /* RFC 9113 §8.1: the rest of its body isn't needed */
+		linger(s);
 	h2_send_soon(s->h);
 	h2_stream_release(s);
 }

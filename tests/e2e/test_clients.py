@@ -68,6 +68,14 @@ def test_curl_uploads(origin, node, certs):
         assert (r.status, r.body, r.http_version) == (200, b"%d" % len(body), http)
 
 
+def test_curl_uploads_too_much(origin, make_node, certs):
+    """The answer comes while it sends, and it sees that one (by HTTP/2, a reset behind it would make it a failure)."""
+    node = make_node(origin, tls=certs.issue("a.test"), site={"max_request_body": "1KiB"})
+    for size in (10_000, 200_000, 3_000_000):
+        for r in curl(node.tls_address, certs.root, [Transfer("/up", "POST", "2", body=bytes(size))] * 3):
+            assert (r.status, r.http_version) == (413, "2"), (size, r.error)
+
+
 # --- nghttp, h2load
 
 

@@ -431,10 +431,25 @@ static bool was_provoked(struct h2 *h, uint32_t code)
 static int on_frame_sent(nghttp2_session *session, const nghttp2_frame *frame, void *user)
 {
 	struct h2 *h = h2_of(user);
+	const struct h2_stream *s;
 
-	(void)session;
-	if (frame->hd.type == NGHTTP2_RST_STREAM && was_provoked(h, frame->rst_stream.error_code))
+	if (frame->hd.type != NGHTTP2_RST_STREAM)
+		return 0;
+	s = h2_stream_of(session, frame->hd.stream_id);
+	if (s != NULL && s->lingers) /* a body that was given up for our answer */
+		return 0;
+	if (was_provoked(h, frame->rst_stream.error_code))
 		count(h, &h->meters.resets, H2_LIMIT_RESETS);
+	return 0;
+}
+
+/* The session has refused a head by itself: on_frame won't hear of its end. */
+static int on_invalid_frame(nghttp2_session *session, const nghttp2_frame *frame, int error, void *user)
+{
+	(void)session;
+	(void)error;
+	if (frame->hd.type == NGHTTP2_HEADERS)
+		h2_of(user)->in_head = false;
 	return 0;
 }
 
@@ -479,6 +494,7 @@ static void set_callbacks(nghttp2_session_callbacks *c)
 	nghttp2_session_callbacks_set_on_invalid_header_callback(c, on_invalid_header);
 	nghttp2_session_callbacks_set_on_data_chunk_recv_callback(c, on_data);
 	nghttp2_session_callbacks_set_on_frame_recv_callback(c, on_frame);
+	nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(c, on_invalid_frame);
 	nghttp2_session_callbacks_set_on_frame_send_callback(c, on_frame_sent);
 	nghttp2_session_callbacks_set_on_stream_close_callback(c, on_stream_close);
 	nghttp2_session_callbacks_set_send_data_callback(c, h2_send_data);

@@ -5,6 +5,7 @@ import signal
 import socket
 import struct
 import subprocess
+import threading
 
 import pytest
 
@@ -233,6 +234,22 @@ def test_cookies_are_joined_and_hosts_agree(origin, node):
         assert c.finish(c.head([*c.fields(target="/a", host=None), ("host", "a.test")])).status == 200
         assert c.finish(c.head(c.fields(host=None))).reset == PROTOCOL_ERROR
         assert c.finish(c.head(c.fields(target="/%zz"))).status == 400
+
+
+def test_a_malformed_head_is_over(origin, make_h2):
+    """The library refuses it: the deadline of heads is not about it any more."""
+    node = make_h2(workers=1, conf={"limits": {"header_timeout": "1s"}})
+    done = threading.Event()
+
+    @origin.route("/a")
+    def _(x):
+        done.wait(2)
+        x.reply(b"a", PASS)
+
+    with connect(node) as c:
+        s = c.request("GET", "/a")
+        assert c.finish(c.head(c.fields(host=None))).reset == PROTOCOL_ERROR
+        assert c.finish(s).body == b"a"
 
 
 MALFORMED = {
@@ -633,6 +650,18 @@ def test_flood_of_resets_that_we_are_made_to_send(origin, strict):
                 yield c.head_frames(c.new_stream().id, c.encoder.encode(c.fields(headers={"connection": "close"})))
         flood(strict, c, "resets", frames())
         assert c.goaway[1] == ENHANCE_YOUR_CALM
+
+
+def test_bodies_that_are_given_up_are_no_flood(origin, make_h2):
+    """A client that has seen an early answer ends its body, shorter than it had said: that is reset, but not held against it."""
+    node = make_h2(workers=1, conf={"limits": {"h2": {"resets_per_minute": 20}}}, site={"max_request_body": "1KiB"})
+    with connect(node) as c:
+        for _ in range(40):
+            s = c.request("POST", "/up", {"content-length": "10000"}, end=False)
+            c.wait(lambda s=s: s.ended)
+            c.frame(DATA, END_STREAM, s.id)
+            assert s.status == 413
+        assert c.finish(c.request("OPTIONS", "*")).status == 204
 
 
 FLOODS = {

@@ -6,7 +6,8 @@
  * Applying a record twice changes nothing.
  *
  * A record of removal is only needed where the replaced object could outlive its successor: where it lies in the same or a
- * younger segment, or in one that still takes entries, since the oldest that is sealed is evicted first.
+ * younger segment, or in one that still takes entries, since the oldest that is sealed is evicted first. (Where a purge leaves nothing
+ * in a segment, it may go before older ones: only if it «hides» none of theirs.)
  *
  * Chunk files belong to whatever record the index has for their object; a refresh takes them along to its own
  * log. A small body stays in its segment and goes with it, and the object goes then too.
@@ -112,11 +113,16 @@ static void log_removal(struct keeper_store *ks, const struct cache_key *key,
 					  .object_id = old->object_id,
 					  .keeps_body = old->body_id == by->body_id };
 	struct keeper_segment *seg = segment_find(ks, old->head_segment);
+	struct keeper_segment *own = segment_find(ks, by->head_segment);
 	struct log *log;
 
-	if (seg == NULL ||
-	    (old->head_segment < by->head_segment && !segment_takes_entries(ks, old->head_segment)))
+	if (seg == NULL)
 		return;
+	if (old->head_segment < by->head_segment && !segment_takes_entries(ks, old->head_segment)) {
+		if (own != NULL)
+			own->hides = true;
+		return;
+	}
 	memcpy(removal.primary, key->primary, sizeof(removal.primary));
 	log = segment_log(ks, seg);
 	if (log != NULL)

@@ -56,6 +56,7 @@ struct reclaim {
 	uint32_t segment, end;
 	struct log_reader *reader;
 	uint64_t live; /* objects that lie in the segment that is read */
+	bool older;    /* a segment before that one stays */
 	bool ended;
 	/* of one slice */
 	int error;
@@ -119,14 +120,26 @@ static bool is_going(const struct reclaim *rc)
 	return state == SEGMENT_DEAD || state == SEGMENT_FREE;
 }
 
-/* What is sealed gets no more objects. One whose log can't be read to its end may have more. */
+/* What is sealed gets no more objects. One whose log can't be read to its end may have more, and one that hides what
+ * lies in older ones must not go before them: a rebuild would bring that back. */
+static bool may_go(const struct reclaim *rc)
+{
+	const struct keeper_segment *seg;
+
+	/* The state first: one that isn't dying can't be dropped while we look, since it would have to pass this lane. */
+	if (rc->count != NULL || rc->live != 0 || rc->reader == NULL ||
+	    segment_state(rc->ks, rc->segment) != SEGMENT_SEALED)
+		return false;
+	seg = segment_find(rc->ks, rc->segment);
+	return log_reader_offset(rc->reader) >= seg->log.bytes && !(seg->hides && rc->older);
+}
+
 static void end_log(struct reclaim *rc)
 {
-	/* The state first: one that isn't dying can't be dropped while we look, since it would have to pass this lane. */
-	if (rc->count == NULL && rc->live == 0 && rc->reader != NULL &&
-	    segment_state(rc->ks, rc->segment) == SEGMENT_SEALED &&
-	    log_reader_offset(rc->reader) >= segment_find(rc->ks, rc->segment)->log.bytes)
+	if (may_go(rc))
 		rc->empty[rc->empty_count++] = rc->segment;
+	else
+		rc->older |= !is_going(rc);
 	log_reader_close(&rc->reader);
 	rc->segment++;
 	rc->live = 0;

@@ -165,6 +165,7 @@ static int know_segment(struct keeper_store *ks, const struct on_disk *d, bool a
 	seg = segment_add(ks, d->id);
 	if (seg == NULL)
 		return -ENOMEM;
+	seg->hides = true; /* not known any more */
 	if (all_lost || !d->seg || !d->log)
 		segment_set_dead(ks, d->id);
 	return take_in(ks, seg);

@@ -183,17 +183,21 @@ static void a_new_store_beside_an_old_one(void **state)
 
 /* --- what is left behind --------------------------------------------------------------------------------- */
 
-static void purge_everything(struct kit *k)
+static void purge_scope(struct kit *k, struct cache_scope scope)
 {
-	struct cache_scope all = cache_scope_all();
 	struct cache_purge_ask ask = { .slot = 0 };
 	uint64_t number;
 	int r;
 
-	while ((r = cache_purge_ask(k->w.cache, &ask, &all, 1, false, &k->w.wake, &number)) != 0) {
+	while ((r = cache_purge_ask(k->w.cache, &ask, &scope, 1, false, &k->w.wake, &number)) != 0) {
 		assert_int_equal(r, -EINPROGRESS);
 		kit_turn(k);
 	}
+}
+
+static void purge_everything(struct kit *k)
+{
+	purge_scope(k, cache_scope_all());
 }
 
 static uint64_t objects(struct kit *k)
@@ -251,6 +255,71 @@ static void a_rebuild_does_not_bring_them_back_for_good(void **state)
 	kit_close(&k);
 }
 
+/* With this tag alone. Returns its segment. */
+static uint32_t store_tagged(struct kit *k, unsigned n, uint64_t tag)
+{
+	enum { BYTES = 500000 };
+	struct cache_key key = kit_key(n);
+	uint64_t commits = atomic_load(&k->w.store->commits);
+	struct cache_claim *claim = world_own(&k->w, &key);
+	struct cache_meta meta = world_meta(claim);
+	char *body = kit_body(n, 1, BYTES);
+	struct cache_record record = { 0 };
+	struct cache_fill *fill;
+
+	meta.tags = &tag;
+	meta.tag_count = 1;
+	assert_int_equal(cache_fill_begin(&claim, &key, &meta, VIEW(""), WORLD_HEAD, BYTES, &fill), 0);
+	assert_int_equal(cache_fill_write(fill, body, BYTES), 0);
+	assert_int_equal(cache_fill_finish(fill), 0);
+	cache_fill_free(fill);
+	free(body);
+	KIT_WAIT(k, atomic_load(&k->w.store->commits) > commits);
+	assert_int_equal(kit_find(k, n, &record), 0);
+	return record.head_segment;
+}
+
+/* Until the segment takes no more. Returns the number after the last. */
+static unsigned seal(struct kit *k, uint32_t segment, unsigned n, uint64_t tag)
+{
+	struct shared_segment *sg = &k->w.store->segments[segment % SHARED_SEGMENTS];
+
+	while (store_tagged(k, n++, tag) == segment)
+		continue;
+	KIT_WAIT(k, atomic_load(&sg->state) == SEGMENT_SEALED);
+	return n;
+}
+
+/* The replaced lies in an older segment whose log doesn't tell that it was. What replaced it is purged, and alone in its
+ * segment: that one has to stay, or the next rebuild would find the older again. */
+static void the_replaced_does_not_come_back_when_its_successor_is_purged(void **state)
+{
+	enum { OTHER = 1, PURGED = 2 };
+	struct kit k;
+	uint32_t segment;
+	unsigned n = 2;
+
+	(void)state;
+	kit_open(&k, 128 * KIT_MIB);
+	segment = store_tagged(&k, 0, OTHER);
+	store_tagged(&k, 1, OTHER);
+	n = seal(&k, segment, n, PURGED);
+	segment = store_tagged(&k, 0, PURGED);
+	n = seal(&k, segment, n, PURGED);
+	segment = store_tagged(&k, n++, PURGED);
+	n = seal(&k, segment, n, PURGED);
+	purge_scope(&k,
+		    (struct cache_scope){ .kind = CACHE_SCOPE_TAG, .hash = PURGED, .site_hash = SITE });
+	KIT_WAIT(&k, objects(&k) == 1 && shared_segment(k.w.store, segment) == NULL);
+	kit_end_node(&k, SIGTERM);
+	assert_int_equal(unlinkat(k.dir.fd, FORMAT_INDEX_PATH, 0), 0);
+	kit_start_node(&k);
+	KIT_WAIT(&k, kit_is(&k, STORE_OPEN));
+	assert_true(kit_has(&k, 1));
+	assert_true(!kit_has(&k, 0) || kit_purged(&k, 0) == CACHE_HARD_PURGED);
+	kit_close(&k);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -262,6 +331,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_new_store_beside_an_old_one, setup, teardown),
 		cmocka_unit_test(purged_objects_give_back_their_space),
 		cmocka_unit_test(a_rebuild_does_not_bring_them_back_for_good),
+		cmocka_unit_test(the_replaced_does_not_come_back_when_its_successor_is_purged),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

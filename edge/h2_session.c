@@ -13,9 +13,10 @@
 
 enum {
 	OUTBOUND_ACKS = 100,
-	OUTBOUND_FRAMES = 1024, /* that wait for the socket; each costs some 200 bytes */
-	HEADER_LIST_TIMES = 4,	/* so many times what is allowed: no honest client's */
-	SMALL_UPDATE = 256,	/* a WINDOW_UPDATE of less is work and nothing else */
+	ANSWER_HEAD_BYTES = 4 << 20, /* more than an origin's may have */
+	OUTBOUND_FRAMES = 1024,	     /* that wait for the socket; each costs some 200 bytes */
+	HEADER_LIST_TIMES = 4,	     /* so many times what is allowed: no honest client's */
+	SMALL_UPDATE = 256,	     /* a WINDOW_UPDATE of less is work and nothing else */
 	KEPT_STREAMS = 256,
 	KEPT_HEAD_BYTES = 4 << 10,
 };
@@ -506,6 +507,7 @@ static void set_options(nghttp2_option *o)
 	nghttp2_option_set_no_auto_window_update(o, 1);
 	nghttp2_option_set_no_closed_streams(o, 1);
 	nghttp2_option_set_max_outbound_ack(o, OUTBOUND_ACKS);
+	nghttp2_option_set_max_send_header_block_length(o, ANSWER_HEAD_BYTES); /* else it is never sent */
 	nghttp2_option_set_builtin_recv_extension_type(o, NGHTTP2_PRIORITY_UPDATE);
 	nghttp2_option_set_stream_reset_rate_limit(o, UINT32_MAX, UINT32_MAX);
 }

@@ -75,6 +75,16 @@ class Stepped:
 # --- answers
 
 
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_a_large_head(origin, make_h2, method):
+    node = make_h2(workers=1, conf={"limits": {"header_bytes": "64KiB"}})
+    origin.page("/a", b"a", {**PASS, **{f"x-{i}": "y" * 1000 for i in range(100)}})
+    with connect(node) as c:
+        c.decoder.max_header_list_size = MIB
+        s = c.finish(c.request(method, "/a"))
+        assert s.status == 200 and s.get("x-99") == "y" * 1000 and s.ended
+
+
 def test_misses_and_hits(origin, either):
     with connect(either) as c:
         for size in (0, 1, 1 * KIB, 16 * KIB, 16 * KIB + 1, 100 * KIB, 3 * MIB):

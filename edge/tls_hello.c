@@ -144,6 +144,7 @@ static int on_client_hello(SSL *ssl, int *alert, void *arg)
 		return SSL_CLIENT_HELLO_ERROR;
 	}
 	id->site_hash = p->site->name_hash;
+	id->site = p->site;
 	if (p->site->tls.early_data && SSL_set_max_early_data(ssl, TLS_EARLY_DATA_BYTES) == 1)
 		(void)SSL_set_recv_max_early_data(ssl, TLS_EARLY_DATA_BYTES);
 	if (!use_certificates(ssl, id->served) || !ask_client(ssl, p) ||

@@ -175,12 +175,22 @@ bool tls_server_is_h2(struct io *io)
 		      : view_eq(view_of((const char *)name, n), VIEW("h2"));
 }
 
+/* A reload may have changed what a site wants of clients. */
+static bool was_asked(const struct tls_identity *id, const struct conf_site *site)
+{
+	const struct conf_site_tls *then = &id->site->tls, *now = &site->tls;
+
+	return id->site_hash == site->name_hash &&
+	       (then == now || (then->client_verify == now->client_verify &&
+				view_eq(then->client_ca, now->client_ca)));
+}
+
 bool tls_identity_serves(const struct tls_identity *id, const struct conf_site *site, struct view host)
 {
+	if (site->tls.client_verify != CONF_CLIENT_NONE)
+		return was_asked(id, site);
 	if (id->site_hash == site->name_hash)
 		return true;
-	if (site->tls.client_verify != CONF_CLIENT_NONE)
-		return false;
 	for (size_t i = 0; i < id->served->count; i++)
 		if (tls_certificate_names(&id->served->certificates[i], host))
 			return true;

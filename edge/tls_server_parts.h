@@ -60,7 +60,8 @@ struct tls_identity {
 	struct tls_server *server;
 	const struct conf_listener *listener;
 	const struct tls_served *served;
-	uint64_t site_hash; /* of the site that it was made for; 0: none */
+	uint64_t site_hash;	      /* of the site that it was made for; 0: none */
+	const struct conf_site *site; /* as it was then */
 	char text[64];
 	size_t text_bytes;
 };

@@ -306,6 +306,18 @@ def test_client_certificates(origin, make_node, certs, pair, version):
     assert failures(node)["no_client_certificate"] >= 1
 
 
+def test_client_certificates_wanted_since_a_reload(origin, make_node, certs, pair):
+    """A connection that is open was asked for none: it serves the site no more."""
+    origin.page("/a", b"hello", FRESH)
+    node = make_node(origin, tls=pair)
+    with node.connect_tls(certs.root) as before:
+        before.request(target="/a")
+        assert before.response().status == 200
+        node.reload(site={"tls": {**pair.conf, "client": {"verify": "require", "ca": certs.root}}})
+        before.request(target="/a")
+        assert before.response().status == 421
+
+
 def test_what_is_counted(tls, origin, certs):
     """Connections by who seals, failures by reason, and when certificates end."""
     origin.page("/a", b"hello", FRESH)

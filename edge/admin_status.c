@@ -43,7 +43,8 @@ static void add_processes(cJSON *tree, const struct admin *a)
 		add_child(list, "worker", (int)i, &b->workers[i]);
 }
 
-static void add_reload(cJSON *tree, const struct admin *a)
+/* The fault may be of any site's part of the configuration. */
+static void add_reload(cJSON *tree, const struct admin *a, bool whole)
 {
 	struct board_reload r;
 	cJSON *last;
@@ -57,7 +58,7 @@ static void add_reload(cJSON *tree, const struct admin *a)
 	last = cJSON_AddObjectToObject(tree, "reload");
 	(void)cJSON_AddNumberToObject(last, "time", (double)(r.reloaded_ms / 1000));
 	(void)cJSON_AddBoolToObject(last, "ok", r.result == 0);
-	if (r.result != 0)
+	if (r.result != 0 && whole)
 		(void)cJSON_AddStringToObject(last, "fault", r.fault);
 }
 
@@ -184,7 +185,7 @@ enum admin_progress admin_status(struct admin_call *c)
 				      (double)((clock_wall().ms - b->started_ms) / 1000));
 	(void)cJSON_AddBoolToObject(tree, "draining", atomic_load(&b->draining) != 0);
 	add_processes(tree, a);
-	add_reload(tree, a);
+	add_reload(tree, a, admin_call_whole(c));
 	(void)cJSON_AddItemToObject(tree, "stores", stores(a));
 	if (admin_call_whole(c)) /* origins are of sites, and a token of some sees no other's */
 		add_origins(tree, c);

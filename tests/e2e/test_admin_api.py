@@ -175,6 +175,15 @@ def test_a_token_of_sites_sees_no_other(guarded):
         assert guarded.bearer("tenant", "GET", path).status == 403
 
 
+def test_a_token_of_sites_is_not_told_what_is_wrong_with_others(guarded):
+    guarded.conf["sites"][1]["hosts"] = ["a.test"]
+    guarded.write_conf()
+    assert guarded.bearer("ruler", "POST", "/v1/reload").status == 400
+    assert "/sites/1/hosts" in guarded.bearer("reader", "GET", "/v1/status").json()["reload"]["fault"]
+    told = guarded.bearer("tenant", "GET", "/v1/status").json()["reload"]
+    assert told["ok"] is False and "fault" not in told
+
+
 def test_a_token_of_sites_purges_no_other(guarded):
     for body in (b'{"urls": ["http://b.test/"]}', b'{"urls": ["http://a.test/", "http://b.test/"]}', b'{"sites": ["b"]}',
                  b'{"hosts": ["b.test"]}', b'{"all": true}'):

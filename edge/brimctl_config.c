@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "conf/conf.h"
+#include "conf/fault.h"
 #include "edge/admin_secrets.h"
 #include "edge/brimctl_command.h"
 
@@ -48,13 +49,11 @@ static int check(const struct ctl *c, const char *file)
 
 /* --- diff ---------------------------------------------------------------------------------------------- */
 
-enum { POINTER_MAX = 1024 };
-
 struct diff {
 	const struct ctl *ctl;
 	unsigned count;
 	cJSON *list; /* with --json */
-	char pointer[POINTER_MAX];
+	char pointer[CONF_POINTER_BYTES];
 };
 
 static void show_value(const char *mark, const cJSON *value)
@@ -97,7 +96,7 @@ static void compare_below(struct diff *d, const char *name, const cJSON *running
 {
 	size_t n = strlen(d->pointer);
 
-	(void)snprintf(d->pointer + n, sizeof(d->pointer) - n, "/%s", name);
+	conf_pointer_add(d->pointer, name);
 	compare(d, running, file);
 	d->pointer[n] = '\0';
 }

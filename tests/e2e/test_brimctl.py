@@ -182,6 +182,9 @@ def test_config(node):
     assert '/sites/0/cache\n  + {"default_ttl":"5s"}\n' in r.stdout
     found = json.loads(node.brimctl("--json", "config", "diff", node.config_path).stdout)
     assert {"pointer": "/workers", "running": 2, "file": 7} in found and len(found) == 3
+    node.conf["origins"]["a/b~"] = node.conf["origins"]["o"]
+    node.write_conf()
+    assert "/origins/a~1b~0\n  + {" in node.brimctl("config", "diff", node.config_path).stdout
     assert node.brimctl("config", "check", "/nowhere/brim.json").returncode == 1
 
 

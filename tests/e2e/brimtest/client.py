@@ -34,7 +34,9 @@ class Response:
 
     @property
     def hit(self):
-        return self.cache is not None and self.cache.split(";")[0].strip() == "hit"
+        """It took no fetch of its own: a hit, or from another request's fill that is whole but not committed yet."""
+        words = [] if self.cache is None else [word.strip() for word in self.cache.split(";")]
+        return "hit" in words[:1] or "collapsed" in words
 
     def json(self):
         return json.loads(self.body)

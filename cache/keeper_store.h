@@ -50,10 +50,10 @@ enum {
 
 struct keeper_segment {
 	uint32_t id;
-	int fd;			/* entries; -1: not open */
-	struct log log;		/* commit lane */
-	bool touched;		/* commit lane: its log has records that aren't written yet */
-	bool hides;		/* commit lane: it replaced objects of older segments whose logs don't tell */
+	int fd;		/* entries; -1: not open */
+	struct log log; /* commit lane */
+	bool touched;	/* commit lane: its log has records that aren't written yet */
+	bool hides; /* commit lane: it replaced objects of older segments whose logs don't tell */
 	uint64_t log_seen;	/* its end after the last finished job */
 	uint64_t log_marked;	/* marked as synced to here; less than log_seen: wants syncing */
 	uint64_t charged_bytes; /* of the segment's file, as it counts for the store */

@@ -287,8 +287,7 @@ static int find_target(struct admin_call *c, struct object_call *o, struct view 
 		return -ENOMEM;
 	r = uri_parse(url, &uri);
 	if (r == 0)
-		r = target_of(c->conf, uri.scheme, uri.authority, uri.path, &c->arena,
-			      &o->target);
+		r = target_of(c->conf, uri.scheme, uri.authority, uri.path, &c->arena, &o->target);
 	if (r != 0)
 		return r;
 	request.path = o->target.path_only;

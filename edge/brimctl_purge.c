@@ -133,7 +133,9 @@ static int add_lines(struct purge *p, const struct kind *kind)
 
 static void show_numbers(const struct purge *p)
 {
-	if (p->calls == 1)
+	if (p->calls == 0) /* nothing was on standard input */
+		(void)putchar('\n');
+	else if (p->calls == 1)
 		(void)printf(" (number %.0f)\n", p->first);
 	else
 		(void)printf(" in %u calls (numbers %.0f to %.0f)\n", p->calls, p->first, p->last);

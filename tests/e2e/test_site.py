@@ -13,7 +13,7 @@ from brimtest import wait_until
 from brimtest.look import Leaks, gauge, store
 from brimtest.nginx import Nginx
 
-FILES, TREE_BYTES, FILE_BYTES = 3000, 80 << 20, 8 << 20
+FILES, TREE_BYTES, FILE_BYTES = 1500, 40 << 20, 8 << 20
 GENERATED = [0, 1, 4095, 4096, 16_384, 65_536, 65_537, 1 << 20, (1 << 20) + 1, 4 << 20, 12_345_678, 40 << 20]
 ANYTHING = {"hosts": ["*"]}
 

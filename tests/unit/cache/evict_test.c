@@ -107,20 +107,20 @@ static void small_objects_keep_the_size(void **state)
 
 	(void)state;
 	kit_open(&k, STORE_BYTES);
-	for (unsigned n = 0; n < 60000; n++) {
-		int r = kit_fill(&k, n, 1, 1500);
+	for (unsigned n = 0; n < 20000; n++) {
+		int r = kit_fill(&k, n, 1, 5000);
 
 		stored += r == 0;
 		if (r != 0)
 			usleep(2000);
 		if (n % 64 == 0)
 			kit_turn(&k);
-		if (n % 10000 == 0)
+		if (n % 4000 == 0)
 			assert_within_size(&k);
 	}
 	KIT_WAIT(&k, cache_claims_held(k.w.shared) == 0);
 	assert_within_size(&k);
-	print_message("stored %u of 60000, evicted %llu\n", stored,
+	print_message("stored %u of 20000, evicted %llu\n", stored,
 		      (unsigned long long)atomic_load(&k.w.store->evicted_objects));
 	assert_true(atomic_load(&k.w.store->evicted_objects) > 0);
 	assert_int_equal(atomic_load(&k.w.store->objects) + atomic_load(&k.w.store->evicted_objects),

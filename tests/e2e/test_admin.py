@@ -24,7 +24,7 @@ def stored(origin, make_node):
 
 def warm(node, target="/a", headers=None, host="a.test"):
     """Asks until it is committed: who comes a moment after the first may still be one who waited with it."""
-    wait_until(lambda: node.get(target, headers, host=host).hit, f"{host}{target} to be stored")
+    wait_until(lambda: node.get(target, headers, host=host).committed, f"{host}{target} to be stored")
 
 
 def hits(node):

@@ -23,7 +23,7 @@ def stored(origin, make_node):
     node.reload()
     origin.page("/a", b"hello", FRESH | {"Surrogate-Key": "greeting"})
     for host in HOSTS:
-        wait_until(lambda: node.get("/a", host=host).hit, f"{host}/a to be stored")
+        wait_until(lambda: node.get("/a", host=host).committed, f"{host}/a to be stored")
     return node
 
 

@@ -356,7 +356,7 @@ def test_what_only_caches_downstream_see(origin, make_node, clock, validator):
 
         assert "stored" in seen().cache
         for _ in range(2):
-            wait_until(lambda: seen().hit, "a hit")
+            wait_until(lambda: seen().committed, "a hit")
             clock.advance(50)
             assert seen().hit  # by Surrogate-Control
             assert seen({"Range": "bytes=0-1,300-301"}).get("Content-Type").startswith("multipart/byteranges")

@@ -43,7 +43,7 @@ class Film:
         return r
 
     def until_hit(self, node, asked, **kw):
-        return wait_until(lambda: (r := self.get(node, asked, **kw)).hit and r, f"a hit for {asked}")
+        return wait_until(lambda: (r := self.get(node, asked, **kw)).committed and r, f"a hit for {asked}")
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -205,7 +205,7 @@ def test_an_origin_that_ignores_ranges_is_stored_whole(origin, node):
     origin.page("/a", b"0123456789", {"Cache-Control": "max-age=60"})
     r = node.get("/a", {"Range": "bytes=2-3"})
     assert (r.status, r.body, r.cache) == (200, b"0123456789", "fwd=uri-miss; stored")
-    wait_until(lambda: (r := node.get("/a", {"Range": "bytes=2-3"})).hit and (r.status, r.body) == (206, b"23"), "a hit")
+    wait_until(lambda: (r := node.get("/a", {"Range": "bytes=2-3"})).committed and (r.status, r.body) == (206, b"23"), "a hit")
 
 
 def test_a_part_that_breaks_off_leaves_what_there_was(origin, node):

@@ -58,7 +58,7 @@ def test_a_worker_that_dies_again_and_again_comes_back(origin, make_node):
 
 def test_a_killed_keeper_is_back_and_hits_go_on(origin, node):
     origin.page("/a", b"hello", FRESH)
-    wait_until(lambda: node.get("/a").hit, "the object to be stored")
+    wait_until(lambda: node.get("/a").committed, "the object to be stored")
     pid = node.kill("keeper")
     assert node.get("/a").body == b"hello"
     node.wait_replaced("keeper", pid)
@@ -206,7 +206,7 @@ def test_queued_connections_are_served_before_the_sockets_close(origin, make_nod
 def test_when_the_master_dies_answers_are_finished_and_a_new_node_can_start(origin, node):
     gate = slow_page(origin)
     origin.page("/a", b"hello", FRESH)
-    wait_until(lambda: node.get("/a").hit, "the object to be stored")
+    wait_until(lambda: node.get("/a").committed, "the object to be stored")
     workers, keeper = node.pids("worker"), node.pids("keeper")[0]
     with node.connect() as c:
         c.request(target="/slow")

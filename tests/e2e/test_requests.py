@@ -175,7 +175,7 @@ def test_http_1_0_without_host_is_a_catch_all_sites(origin, make_node):
         assert c.response().body == b"hello"
     assert origin.last("/a").get("Host") == origin.last("/a").get("X-Forwarded-Host") == node.address
     # The address is its name: for a purge, too.
-    wait_until(lambda: node.get("/a", host=node.address).hit, "a hit")
+    wait_until(lambda: node.get("/a", host=node.address).committed, "a hit")
     assert node.admin("POST", "/v1/purge", {"urls": [f"{node.url}/a"]}).status == 200
     assert not node.get("/a", host=node.address).hit
     with node.connect() as c:

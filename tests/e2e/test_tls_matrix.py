@@ -124,7 +124,7 @@ def check_cases(node, certs, suite, cases):
     for case in cached:
         if case.method != "GET":
             node.get(case.target, into=len)
-        wait_until(lambda: node.request("HEAD", case.target).hit, f"{case.target} to be stored")
+        wait_until(lambda: node.request("HEAD", case.target).committed, f"{case.target} to be stored")
     for case, r in zip(cached, round_of(cached)):
         assert r.hit, f"{case.target}: {r}"
 

@@ -35,8 +35,16 @@ class Response:
     @property
     def hit(self):
         """It took no fetch of its own: a hit, or from another request's fill that is whole but not committed yet."""
-        words = [] if self.cache is None else [word.strip() for word in self.cache.split(";")]
-        return "hit" in words[:1] or "collapsed" in words
+        return self.committed or "collapsed" in self._cache_words
+
+    @property
+    def committed(self):
+        """A hit on what is in the index."""
+        return "hit" in self._cache_words[:1]
+
+    @property
+    def _cache_words(self):
+        return [] if self.cache is None else [word.strip() for word in self.cache.split(";")]
 
     def json(self):
         return json.loads(self.body)

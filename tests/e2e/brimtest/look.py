@@ -12,7 +12,7 @@ def until_hit(node, target, body=None, timeout=30, **kw):
         r = node.get(target, **kw)
         assert r.status == 200 and r.complete, r
         assert body is None or r.body == body, f"{target}: wrong bytes"
-        return r if r.hit else None
+        return r if r.committed else None
     return wait_until(hit, f"a hit for {target}", timeout)
 
 

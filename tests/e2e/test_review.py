@@ -278,8 +278,14 @@ def test_a_background_revalidation_waits_for_a_commit_under_way(origin, make_nod
 
     origin.page("/b", b"", {"Cache-Control": "no-store"})
     keeper = node.pids("keeper")[0]
+    def is_fresh():
+        cache = node.get("/a").cache
+        return cache.startswith("hit") and "ttl=-" not in cache
+
     for _ in range(20):
-        until_hit(node, "/a")
+        wait_until(is_fresh, "a fresh hit")
+        wait_until(lambda: node.status()["claims"] == 0, "no claim to be left")
+        replied.close()
         clock.advance(70)
         begin, asked = time.monotonic(), origin.count("/a")
         os.kill(keeper, signal.SIGSTOP)

@@ -92,7 +92,7 @@ enum fetch_body fetch_body_next(struct fetch *f, struct view *out)
 	return next_close(f, out);
 }
 
-void fetch_body_took(struct fetch *f, size_t n)
+void fetch_input_took(struct fetch *f, size_t n)
 {
 	CHECK(n <= buffered(f->in));
 	if (n == 0)
@@ -100,7 +100,13 @@ void fetch_body_took(struct fetch *f, size_t n)
 	f->in->begin += n;
 	if (buffered(f->in) == 0)
 		pool_buffer_give(f->pool, &f->in);
-	took(f, n);
+}
+
+void fetch_body_took(struct fetch *f, size_t n)
+{
+	fetch_input_took(f, n);
+	if (n > 0)
+		took(f, n);
 }
 
 int64_t fetch_body_splice(struct fetch *f, int pipe_fd, size_t max)

@@ -42,12 +42,7 @@ struct io *fetch_stream(struct fetch *f, struct view *out_early)
 
 void fetch_stream_took(struct fetch *f, size_t n)
 {
-	CHECK(n <= buffered(f->in));
-	if (n == 0)
-		return;
-	f->in->begin += n;
-	if (buffered(f->in) == 0)
-		pool_buffer_give(f->pool, &f->in);
+	fetch_input_took(f, n);
 }
 
 void fetch_stream_want(struct fetch *f, unsigned events)

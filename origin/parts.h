@@ -147,6 +147,8 @@ int64_t fetch_fill(struct fetch *f, size_t most) NODISCARD;
 enum step_result fetch_broken_off(struct fetch *f, int error);
 
 /* fetch_body.c */
+/* n bytes of f->in were used; an empty buffer goes back. */
+void fetch_input_took(struct fetch *f, size_t n);
 void fetch_body_begin(struct fetch *f);
 enum step_result fetch_step_body(struct machine *m);
 

@@ -750,15 +750,25 @@ def test_answers_that_nobody_reads(origin, make_h2, certs):
         wait_until(lambda: gauge(node, "connections") == 0, "the connection's end")
 
 
-def test_streams_beyond_the_limit(origin, make_h2):
-    node = make_h2(workers=1, conf={"limits": {"h2": {"streams": 10}}})
+def held(origin):
+    """/a is answered once the gate is open."""
     gate = Gate()
 
     @origin.route("/a")
     def _(x):
         gate.wait()
         x.reply(b"a", PASS)
+    return gate
 
+
+def ask_with_large_heads(c):
+    large = [(f"x-{i}", "y" * 1000) for i in range(25)]
+    return [c.request("GET", f"/a?{i}", headers=[*large, ("x-n", str(i))]) for i in range(60)]
+
+
+def test_streams_beyond_the_limit(origin, make_h2):
+    node = make_h2(workers=1, conf={"limits": {"h2": {"streams": 10}}})
+    gate = held(origin)
     with connect(node) as c:
         # Sent in one piece, before SETTINGS are known: what is too much is refused, and may be asked again.
         streams = [c.new_stream() for _ in range(20)]
@@ -771,16 +781,9 @@ def test_streams_beyond_the_limit(origin, make_h2):
 
 
 def test_heads_that_fill_the_memory(origin, node):
-    gate = Gate()
-
-    @origin.route("/a")
-    def _(x):
-        gate.wait()
-        x.reply(b"a", PASS)
-
+    gate = held(origin)
     with connect(node) as c:
-        large = [(f"x-{i}", "y" * 1000) for i in range(25)]
-        streams = [c.request("GET", f"/a?{i}", headers=[*large, ("x-n", str(i))]) for i in range(60)]
+        streams = ask_with_large_heads(c)
         c.wait(lambda: any(s.reset == REFUSED_STREAM for s in streams))
         gate.open()
         for s in streams:
@@ -791,13 +794,7 @@ def test_heads_that_fill_the_memory(origin, node):
 
 def test_a_browsers_heads_fill_all_streams(origin, node):
     """As many as the node allows at once, each with what a browser says: none is refused."""
-    gate = Gate()
-
-    @origin.route("/a")
-    def _(x):
-        gate.wait()
-        x.reply(b"a", PASS)
-
+    gate = held(origin)
     said = [(f"sec-ch-{i}", "y" * 60) for i in range(18)]
     with connect(node) as c:
         streams = [c.request("GET", f"/a?{i}", headers=[*said, ("cookie", "c" * 200)]) for i in range(100)]
@@ -811,16 +808,9 @@ def test_a_browsers_heads_fill_all_streams(origin, node):
 
 def test_refusals_that_a_client_cannot_foresee_are_not_its_fault(origin, make_h2):
     node = make_h2(workers=1, conf={"limits": {"h2": {"resets_per_minute": 3}}})
-    gate = Gate()
-
-    @origin.route("/a")
-    def _(x):
-        gate.wait()
-        x.reply(b"a", PASS)
-
+    gate = held(origin)
     with connect(node) as c:
-        large = [(f"x-{i}", "y" * 1000) for i in range(25)]
-        streams = [c.request("GET", f"/a?{i}", headers=[*large, ("x-n", str(i))]) for i in range(60)]
+        streams = ask_with_large_heads(c)
         c.wait(lambda: sum(s.reset == REFUSED_STREAM for s in streams) > 10)
         gate.open()
         for s in streams:

@@ -148,8 +148,8 @@ unsigned cache_object_hits(const struct cache_object *o);
 /* --- purge clock --------------------------------------------------------------------------- */
 
 enum cache_purged { CACHE_NOT_PURGED, CACHE_SOFT_PURGED, CACHE_HARD_PURGED };
-/* Is this object older than a purge that names it? site_hash: of the site that asks. */
-enum cache_purged cache_object_purged(struct cache_object *o);
+/* Is this object older than a purge that names it? forms: of the keys of the site that asks, see struct cache_names. */
+enum cache_purged cache_object_purged(struct cache_object *o, uint32_t forms);
 /* The same by the names of another URL that it is to serve. */
 struct cache_names;
 enum cache_purged cache_object_purged_as(const struct cache_object *o, const struct cache_names *names);
@@ -163,6 +163,7 @@ enum cache_scope_kind {
 	CACHE_SCOPE_SITE,
 	CACHE_SCOPE_ALL,
 	CACHE_SCOPE_TAG_ANYWHERE, /* a tag, of whatever site */
+	CACHE_SCOPE_PATH, /* goes with a URL's: names its path to those whose keys are made of other things */
 };
 enum { CACHE_PREFIX_MAX = 4095 };
 struct cache_scope {
@@ -170,12 +171,18 @@ struct cache_scope {
 	uint64_t site_hash; /* whose objects it can name: spares other sites' hits a probe; 0: any */
 	uint8_t kind;	    /* enum cache_scope_kind */
 	uint16_t bytes;	    /* PREFIX: of its path, 1 … CACHE_PREFIX_MAX */
+	uint32_t forms;	    /* PATH: of the keys under which the URL was purged */
 };
 struct cache_scope cache_scope_url(const uint8_t primary[16]);
 /* host empty: of what is stored without its host (META_ANY_HOST). */
 struct cache_scope cache_scope_host(uint64_t site_hash, struct view host);
 /* authority: as in the URL; empty: as above. path: what normalised paths with query begin with, 1 … CACHE_PREFIX_MAX bytes. */
 struct cache_scope cache_scope_prefix(uint64_t site_hash, struct view authority, struct view path);
+/*
+ * What a URL's purge says to those who may ask for it under other keys, after a reload: path (normalised, without query), whatever the
+ * host and scheme. forms: see struct cache_names.
+ */
+struct cache_scope cache_scope_path(uint64_t site_hash, struct view path, uint32_t forms);
 /* site_hash 0: of all sites. */
 struct cache_scope cache_scope_tag(uint64_t site_hash, struct view tag);
 /* A cache group (RFC 9875) of an origin ("http://host:port"): kept and probed like a tag, in a name space of its own. */
@@ -191,6 +198,9 @@ struct cache_names {
 	bool any_host;	      /* stored without its host: serves all of the site's */
 	const uint64_t *tags; /* hashes of TAG scopes */
 	uint16_t tag_count;
+	/* A hash of what the site's keys are made of, by the configuration of who asks (never 0). A purge of a URL names the
+	 * keys of its own time; where these were others since the birth, it names the whole path. 0: by its keys alone. */
+	uint32_t forms;
 };
 
 /* From a worker (PURGE): asks the keeper by a mailbox in shared memory. 0: answered, *out_sequence; -EINPROGRESS: wake
@@ -199,7 +209,7 @@ struct cache_purge_ask {
 	uint32_t slot; /* 1-based mailbox; 0: not asked yet */
 	uint64_t ticket;
 };
-enum { CACHE_ASK_SCOPES = 8 };
+enum { CACHE_ASK_SCOPES = 9 };
 int cache_purge_ask(struct cache *c, struct cache_purge_ask *ask, const struct cache_scope *scopes,
 		    unsigned count /* at most CACHE_ASK_SCOPES */, bool soft, struct ready *wake,
 		    uint64_t *out_sequence) NODISCARD;

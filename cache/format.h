@@ -234,7 +234,7 @@ struct format_purge {
 	uint8_t kind; /* enum cache_scope_kind */
 	uint8_t soft;
 	uint16_t bytes; /* of a prefix's path */
-	uint8_t reserved[4];
+	uint32_t forms; /* of a path: what the site's keys were made of */
 };
 static_assert(sizeof(struct format_purge) == 48, "purge");
 

@@ -87,6 +87,16 @@ struct cache_scope cache_scope_prefix(uint64_t site_hash, struct view authority,
 	};
 }
 
+struct cache_scope cache_scope_path(uint64_t site_hash, struct view path, uint32_t forms)
+{
+	return (struct cache_scope){
+		.kind = CACHE_SCOPE_PATH,
+		.hash = purge_path_under(purge_path_hash(site_hash, path), forms),
+		.site_hash = site_hash,
+		.forms = forms,
+	};
+}
+
 struct cache_scope cache_scope_site(uint64_t site_hash)
 {
 	return (struct cache_scope){ .kind = CACHE_SCOPE_SITE, .hash = site_hash, .site_hash = site_hash };

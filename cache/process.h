@@ -37,6 +37,7 @@ struct cache_store {
  * given out its id. */
 struct cache_passed {
 	uint64_t object_id, clock;
+	uint32_t forms; /* of the site's keys, to the one who asked */
 	uint8_t store;
 };
 

@@ -226,6 +226,7 @@ static void add_records(struct purges *p, struct ask *a)
 			.wall_ms = clock_wall().ms,
 			.kind = a->scopes[i].kind,
 			.bytes = a->scopes[i].bytes,
+			.forms = a->scopes[i].forms,
 			.soft = a->soft,
 		};
 }
@@ -362,9 +363,11 @@ static void raise_set(struct cache_shared *s, const struct journal_set *set)
 {
 	for (size_t i = 0; i < set->count; i++) {
 		const struct format_purge *p = &set->purges[i];
-		struct cache_scope scope = {
-			.hash = p->hash, .site_hash = p->site_hash, .kind = p->kind, .bytes = p->bytes
-		};
+		struct cache_scope scope = { .hash = p->hash,
+					     .site_hash = p->site_hash,
+					     .kind = p->kind,
+					     .bytes = p->bytes,
+					     .forms = p->forms };
 
 		purge_clock_raise(s, &scope, p->soft, p->sequence);
 	}

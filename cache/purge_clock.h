@@ -16,6 +16,7 @@
 #include "cache/cache.h"
 #include "cache/format.h"
 #include "cache/shared.h"
+#include "edge/base/hash.h"
 
 /* By the keeper: raises the scope's cells to «number» (never lowers them). Replays may come in any order. */
 void purge_clock_raise(struct cache_shared *s, const struct cache_scope *scope, bool soft,
@@ -45,6 +46,18 @@ static inline uint64_t purge_mix(uint64_t h)
 static inline uint64_t purge_tag_anywhere(uint64_t tag, uint64_t site_hash)
 {
 	return tag ^ purge_mix(site_hash + 0x9e3779b97f4a7c15);
+}
+
+/* A path, of whatever keys: a hit hashes it only where its site's keys have changed. */
+static inline uint64_t purge_path_hash(uint64_t site_hash, struct view path)
+{
+	return hash_xxh3_seed(path.p, path.n, site_hash);
+}
+
+/* The scope of a path that was purged under these forms of keys, and back: the journal keeps the newest purge of each. */
+static inline uint64_t purge_path_under(uint64_t path_hash, uint32_t forms)
+{
+	return path_hash ^ purge_mix(forms);
 }
 
 /*

@@ -30,7 +30,7 @@
 #include "cache/cache.h"
 
 enum {
-	SHARED_FORMAT = 4,
+	SHARED_FORMAT = 5,
 	SHARED_MAGIC = 0x5342524d,
 	SHARED_WORKERS = 64,
 	SHARED_STORES = 8,
@@ -47,6 +47,9 @@ enum {
 
 	SHARED_CELLS = 4 << 20,
 	SHARED_SITE_CELLS = 4096,
+	SHARED_PATH_CELLS = 1 << 20,
+	SHARED_FORMS = 4096,
+	SHARED_FORMS_PROBES = 16, /* a site's place is within so many */
 	SHARED_PREFIX_WORDS = (CACHE_PREFIX_MAX + 1) / 64,
 	SHARED_POPULARITY = 1 << 20,
 	SHARED_PASSES = 64 << 10,
@@ -275,6 +278,17 @@ struct shared_cell {
 	_Atomic uint64_t hard, soft;
 };
 
+/*
+ * What a site's keys were made of when its URLs were purged. Only the keeper writes; a site stays once it is in. Who finds other
+ * forms than its own, or that they changed after the object's birth, also asks whether the path was purged.
+ */
+struct shared_forms {
+	_Atomic uint64_t site_hash; /* 0: nobody's; after the rest */
+	_Atomic uint64_t newest;    /* number of the site's last purge of a URL … */
+	_Atomic uint64_t changed; /* … and one since which all were made under «forms»; 0: all ever */
+	_Atomic uint32_t forms; /* of the last one; after «changed» */
+};
+
 /* --- the block -------------------------------------------------------------------------------- */
 
 struct cache_shared {
@@ -306,6 +320,8 @@ struct cache_shared {
 
 	_Atomic uint64_t site_newest[SHARED_SITE_CELLS]; /* newest purge that names anything of a site */
 	struct shared_cell cells[SHARED_CELLS];
+	struct shared_forms forms[SHARED_FORMS];
+	struct shared_cell path_cells[SHARED_PATH_CELLS]; /* one a path: few ask, and may be told too much */
 	_Atomic uint64_t passes[SHARED_PASSES];
 	_Atomic uint64_t search_stamp;
 	_Atomic uint64_t search_rules[SHARED_SEARCH_RULES][SHARED_SEARCH_RULE_WORDS];

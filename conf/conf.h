@@ -256,6 +256,7 @@ struct conf_site {
 	bool rules_on_answer; /* some rule asks for status or content type, or edits answers */
 	struct conf_query queries[CONF_KEY_FORMS_MAX]; /* the different ones of the site and its rules; the site's first */
 	uint8_t query_count;
+	uint32_t key_forms; /* a hash of what keys are made of, and where: see struct cache_names; not 0 */
 	uint64_t max_request_body;
 	struct conf_site_tls tls;
 	bool https_redirect;

@@ -14,6 +14,7 @@
 
 #include "conf/keys.h"
 #include "conf/query.h"
+#include "edge/base/hash.h"
 #include "edge/http/field.h"
 #include "edge/http/uri.h"
 
@@ -347,12 +348,70 @@ static bool sets(const struct conf_rule *rule, enum conf_rule_key key)
 	return (rule->set >> key & 1) != 0;
 }
 
+/* --- what keys are made of, as a hash: whatever decides over the keys that a URL can have */
+
+static uint64_t mix_in(uint64_t h, uint64_t value)
+{
+	return hash_xxh3_seed(&value, sizeof(value), h);
+}
+
+static uint64_t mix_list(uint64_t h, const struct conf_list *list)
+{
+	h = mix_in(h, list->count);
+	for (size_t i = 0; i < list->count; i++)
+		h = hash_xxh3_seed(list->at[i].p, list->at[i].n, h);
+	return h;
+}
+
+static uint64_t mix_cache(uint64_t h, const struct conf_cache *c, bool host, bool scheme, bool query)
+{
+	h = mix_in(h, (unsigned)host | (unsigned)scheme << 1 | (unsigned)query << 2);
+	if (host)
+		h = mix_in(h, c->key_host);
+	if (scheme)
+		h = mix_in(h, c->key_scheme);
+	if (query)
+		h = mix_list(mix_in(h, (unsigned)c->key_query.kind << 1 | c->key_query.sort),
+			     &c->key_query.names);
+	return h;
+}
+
+/* Of what a request says beside its URL it matters only that it is asked. */
+static uint64_t mix_match(uint64_t h, const struct conf_match *match)
+{
+	h = mix_list(h, &match->path);
+	h = mix_list(h, &match->host);
+	h = mix_list(h, &match->query);
+	return mix_in(h, asks_head(match) || asks_answer(match));
+}
+
+static uint64_t mix_rule(uint64_t h, const struct conf_rule *rule)
+{
+	bool host = sets(rule, CONF_RULE_KEY_HOST), scheme = sets(rule, CONF_RULE_KEY_SCHEME),
+	     query = sets(rule, CONF_RULE_KEY_QUERY);
+
+	if (!host && !scheme && !query)
+		return h;
+	h = mix_match(mix_cache(h, &rule->cache, host, scheme, query), &rule->match);
+	return rule->match.except != NULL ? mix_match(h, rule->match.except) : h;
+}
+
+static uint32_t key_forms(const struct conf_site *s)
+{
+	uint64_t h = mix_cache(0, &s->cache, true, true, true);
+
+	for (size_t i = 0; i < s->rule_count; i++)
+		h = mix_rule(h, &s->rules[i]);
+	return (uint32_t)h | 1;
+}
+
 int conf_rules_prepare(struct conf_site *s)
 {
 	unsigned hosts = 1, schemes = 1;
 
 	s->query_count = 0;
 	s->rules_on_answer = false;
+	s->key_forms = key_forms(s);
 	bool few = add_query(s, &s->cache.key_query);
 
 	for (size_t i = 0; i < s->rule_count; i++) {

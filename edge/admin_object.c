@@ -224,7 +224,7 @@ static void show(struct admin_call *c, const struct variant *v, struct cache_obj
 	add_view(to, "url", object->meta.url, &c->arena);
 	(void)cJSON_AddStringToObject(to, "received", date);
 	add_head(c, to, object); /* first: rules may ask for the answer's type */
-	judge(o, to, &object->meta, cache_object_purged(object));
+	judge(o, to, &object->meta, cache_object_purged(object, o->target.site->key_forms));
 	(void)cJSON_AddNumberToObject(to, "object", (double)v->record.object_id);
 	(void)cJSON_AddNumberToObject(to, "birth", (double)v->record.birth);
 	(void)cJSON_AddNumberToObject(to, "tags", object->meta.tag_count);

@@ -183,7 +183,7 @@ static enum step_result must_ask(struct request *r)
 static enum step_result decide(struct request *r)
 {
 	const struct cache_meta *meta = &r->object->meta;
-	enum cache_purged purged = cache_object_purged(r->object);
+	enum cache_purged purged = cache_object_purged(r->object, r->target.site->key_forms);
 
 	if (purged == CACHE_HARD_PURGED)
 		return miss(r);
@@ -297,6 +297,7 @@ static enum cache_claimed take(struct request *r, const struct cache_key *key)
 		.host_hash = scopes_host_hash(&r->target, &r->cache),
 		.url = target_url(&r->target, &r->arena),
 		.any_host = !r->cache.key_host,
+		.forms = r->target.site->key_forms,
 	};
 
 	return cache_claim_take(r->w->cache, key, &names, &r->wait, &r->m.ready, &r->claim);

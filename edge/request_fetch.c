@@ -138,7 +138,8 @@ static void note_origin(struct request *r)
 static bool stale_will_do(struct request *r)
 {
 	/* Much may have happened while the origin was asked. */
-	if (r->object == NULL || cache_object_purged(r->object) == CACHE_HARD_PURGED)
+	if (r->object == NULL ||
+	    cache_object_purged(r->object, r->target.site->key_forms) == CACHE_HARD_PURGED)
 		return false;
 	verdict_age(&r->object->meta, clock_wall(), &r->times);
 	if (!verdict_stale_if_error(r->rq, &r->object->meta, &r->times, &r->cache))
@@ -397,7 +398,7 @@ static bool may_validate(struct request *r, enum step_result *out)
 	bool proved = fetch_body_next(r->fetch, &none) ==
 		      FETCH_BODY_END; /* the look also keeps the connection */
 
-	if (proved && cache_object_purged(r->object) != CACHE_HARD_PURGED)
+	if (proved && cache_object_purged(r->object, r->target.site->key_forms) != CACHE_HARD_PURGED)
 		return true;
 	*out = proved ? begin_anew(r) : fetch_failed(r);
 	return false;

@@ -32,7 +32,8 @@ static void add(struct request *r, const struct target *t, struct purging *n)
 
 	target_key(t, &r->cache, primary);
 	count = scopes_of_url(t, scopes);
-	if (count == 1 && !cache_url_known(r->w->cache, primary) && !request_search_known(r, t))
+	if (count == 2 /* one key, and the path */ && !cache_url_known(r->w->cache, primary) &&
+	    !request_search_known(r, t))
 		return;
 	for (unsigned i = 0; i < count && n->count < SCOPES_MAX; i++)
 		n->scopes[n->count++] = scopes[i];

@@ -149,7 +149,7 @@ static enum step_result not_from_part(struct request *r)
 static enum step_result decide(struct request *r)
 {
 	const struct cache_meta *meta = &r->part->meta;
-	enum cache_purged purged = cache_object_purged(r->part);
+	enum cache_purged purged = cache_object_purged(r->part, r->target.site->key_forms);
 	bool holds;
 
 	if (purged == CACHE_HARD_PURGED) {
@@ -216,7 +216,8 @@ static void combine(struct request *r, const struct http_response *rs, struct pl
 {
 	struct http_content_range old, all = p->fresh;
 
-	if (r->part == NULL || cache_object_purged(r->part) == CACHE_HARD_PURGED ||
+	if (r->part == NULL ||
+	    cache_object_purged(r->part, r->target.site->key_forms) == CACHE_HARD_PURGED ||
 	    r->part->record.body_bytes > PART_BYTES_MAX || request_stored_range(r->part, &old) != 0 ||
 	    old.length != p->fresh.length || !same_representation(&r->part->meta, rs) ||
 	    old.range.first > p->fresh.range.last + 1 || p->fresh.range.first > old.range.last + 1)

@@ -186,9 +186,10 @@ static bool is_purged(struct request *r)
 		.host_hash = scopes_host_hash(&r->target, &r->cache),
 		.url = target_url(&r->target, &r->arena),
 		.any_host = !r->cache.key_host,
+		.forms = r->target.site->key_forms,
 	};
 
-	return names.url.p == NULL || cache_object_purged(r->object) != CACHE_NOT_PURGED ||
+	return names.url.p == NULL || cache_object_purged(r->object, names.forms) != CACHE_NOT_PURGED ||
 	       cache_object_purged_as(r->object, &names) != CACHE_NOT_PURGED;
 }
 

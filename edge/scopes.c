@@ -65,7 +65,7 @@ static unsigned add(struct cache_scope *scopes, unsigned count, struct cache_sco
 		if (scopes[i].hash == scope.hash)
 			return count;
 	}
-	CHECK(count < SCOPES_OF_URL_MAX);
+	CHECK(count < CONF_KEY_FORMS_MAX);
 	scopes[count] = scope;
 	return count + 1;
 }
@@ -87,7 +87,8 @@ unsigned scopes_of_url(const struct target *t, struct cache_scope out[SCOPES_OF_
 		count = add(out, count, cache_scope_url(primary));
 		out[count - 1].site_hash = t->site->name_hash;
 	}
-	return count;
+	out[count] = cache_scope_path(t->site->name_hash, t->path_only, t->site->key_forms);
+	return count + 1;
 }
 
 /* --- hosts and prefixes ----------------------------------------------------------------------------- */

@@ -8,9 +8,9 @@
 
 #include "edge/target.h"
 
-enum { SCOPES_OF_URL_MAX = CONF_KEY_FORMS_MAX, SCOPES_OF_HOST_MAX = 2 };
+enum { SCOPES_OF_URL_MAX = CONF_KEY_FORMS_MAX + 1, SCOPES_OF_HOST_MAX = 2 };
 
-/* Distinct ones; returns how many. */
+/* Distinct ones: each of its keys, and last its path, for keys of other configurations. Returns how many. */
 unsigned scopes_of_url(const struct target *t, struct cache_scope out[SCOPES_OF_URL_MAX]);
 /* All that the target's host serves of its site, at whatever port. Returns how many. */
 unsigned scopes_of_host(const struct target *t, struct cache_scope out[SCOPES_OF_HOST_MAX]);

@@ -457,6 +457,46 @@ def test_a_reload_revives_nothing(origin, node, body):
     assert until_hit(node, "/a").body == b"2"
 
 
+def without_utm():
+    return {"query": {"except": ["utm"]}}
+
+
+@pytest.mark.parametrize("key, other", [
+    ({"scheme": False}, {"scheme": True}), ({"scheme": True}, {"scheme": False}),
+    ({"host": False}, {"host": True}), ({"host": True}, {"host": False}),
+    (without_utm(), {"query": "all"}), ({"query": "all"}, without_utm()),
+], ids=str)
+def test_a_url_is_purged_for_keys_of_other_times(origin, make_node, key, other):
+    """Keys are made of something else for a while, and the purge comes then. What the path has beside it may go, too."""
+    url = "/a?x=1&utm=2"
+    pages(origin, url, "/a?x=2", "/b")
+    node = make_node(origin, site={"cache": {"key": key}})
+    warm(node, url, "/a?x=2", "/b")
+    node.reload(site={"cache": {"key": other}})
+    purge(node, urls=["http://a.test" + url])
+    node.reload(site={"cache": {"key": key}})
+    assert hits(node, [url, "/b"]) == {"/b"}
+    node.kill_all()
+    node.start()
+    assert hits(node, [url, "/b"]) == {"/b"}
+
+
+def test_a_url_with_another_query_stays(origin, node):
+    """As long as keys are made of the same things: also after a reload of something else, and another start."""
+    urls = ["/a?x=1", "/a?x=2", "/a"]
+    pages(origin, *urls)
+    warm(node, *urls)
+    purge(node, urls=["a.test/a"])
+    node.reload(site={"cache": {"default_ttl": "7s", "key": {"headers": ["X"]}},
+                      "rules": [{"match": {"path": "/x"}, "cache": {"ttl": "1s"}}]})
+    warm(node, *urls)
+    purge(node, urls=["a.test/a?x=1"])
+    assert hits(node, urls) == {"/a?x=2", "/a"}
+    node.restart()
+    purge(node, urls=["a.test/a?x=2"])
+    assert hits(node, urls) == {"/a"}
+
+
 @pytest.mark.parametrize("body", [SCOPES["url"], SCOPES["prefix"], SCOPES["tag"]], ids=["url", "prefix", "tag"])
 def test_a_store_taken_out_and_back_revives_nothing(origin, make_node, body):
     """What was purged while it was away it learns from the other; and what was purged while the other was."""

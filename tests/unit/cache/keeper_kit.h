@@ -320,7 +320,7 @@ static inline enum cache_purged kit_purged(struct kit *k, unsigned n)
 	enum cache_purged purged;
 
 	assert_int_equal(world_open_object(&k->w, &key, &o), 0);
-	purged = cache_object_purged(o);
+	purged = cache_object_purged(o, 1);
 	cache_object_free(o);
 	return purged;
 }

@@ -3,6 +3,8 @@
 
 #include <sys/wait.h>
 
+enum { FORMS = 1 };
+
 static void purge(struct world *w, struct cache_scope scope, bool soft)
 {
 	uint64_t number = purge_clock_now(w->shared) + 1;
@@ -70,11 +72,11 @@ static void test_each_scope_names_what_it_should(void **state)
 		for (unsigned i = 0; i < ARRAY_LEN(hits); i++) {
 			struct cache_object o = object_of(&w, "/a", tags, ARRAY_LEN(tags));
 
-			assert_int_equal(cache_object_purged(&o), CACHE_NOT_PURGED);
+			assert_int_equal(cache_object_purged(&o, FORMS), CACHE_NOT_PURGED);
 			purge(&w, hits[i], soft);
-			assert_int_equal(cache_object_purged(&o),
+			assert_int_equal(cache_object_purged(&o, FORMS),
 					 soft ? CACHE_SOFT_PURGED : CACHE_HARD_PURGED);
-			assert_int_equal(cache_object_purged(&o),
+			assert_int_equal(cache_object_purged(&o, FORMS),
 					 soft ? CACHE_SOFT_PURGED : CACHE_HARD_PURGED);
 		}
 	}
@@ -82,9 +84,90 @@ static void test_each_scope_names_what_it_should(void **state)
 		struct cache_object o = object_of(&w, "/a", tags, ARRAY_LEN(tags));
 
 		purge(&w, misses[i], false);
-		assert_int_equal(cache_object_purged(&o), CACHE_NOT_PURGED);
+		assert_int_equal(cache_object_purged(&o, FORMS), CACHE_NOT_PURGED);
 	}
 	world_close(&w);
+}
+
+static struct cache_scope path_under(uint32_t forms)
+{
+	return cache_scope_path(SITE, VIEW("/a/b"), forms);
+}
+
+/* A purge under other keys than those of who asks names the path; under the same it doesn't, unless there were others since. */
+static void test_a_url_that_was_purged_under_other_keys(void **state)
+{
+	enum { OTHER = FORMS + 2 };
+	struct cache_scope elsewhere = cache_scope_path(SITE, VIEW("/x"), OTHER);
+	struct cache_object o, after;
+	struct world w;
+
+	(void)state;
+	world_open(&w);
+	o = object_of(&w, "/a", NULL, 0);
+	purge(&w, path_under(FORMS), false);
+	assert_int_equal(cache_object_purged(&o, FORMS), CACHE_NOT_PURGED);
+	assert_int_equal(cache_object_purged(&o, OTHER), CACHE_HARD_PURGED);
+	purge(&w, elsewhere, false);
+	assert_int_equal(cache_object_purged(&o, FORMS), CACHE_NOT_PURGED);
+	purge(&w, path_under(OTHER), true);
+	assert_int_equal(cache_object_purged(&o, FORMS), CACHE_SOFT_PURGED);
+	after = object_of(&w, "/a", NULL, 0);
+	purge(&w, path_under(FORMS), false);
+	assert_int_equal(cache_object_purged(&after, FORMS), CACHE_HARD_PURGED);
+	after = object_of(&w, "/a", NULL, 0);
+	purge(&w, path_under(FORMS), false);
+	assert_int_equal(cache_object_purged(&after, FORMS), CACHE_NOT_PURGED);
+	world_close(&w);
+}
+
+/* As after a reload: another snapshot asks, though the clock stands still. */
+static void test_what_was_passed_was_passed_for_those_keys(void **state)
+{
+	struct cache_object o;
+	struct world w;
+
+	(void)state;
+	world_open(&w);
+	o = object_of(&w, "/a", NULL, 0);
+	purge(&w, path_under(FORMS), false);
+	assert_int_equal(cache_object_purged(&o, FORMS), CACHE_NOT_PURGED);
+	assert_int_equal(cache_object_purged(&o, FORMS + 2), CACHE_HARD_PURGED);
+	world_close(&w);
+}
+
+/* A journal is replayed into a clock that knows more already, oldest or newest first. */
+static void test_forms_are_the_same_in_any_order(void **state)
+{
+	static const struct {
+		uint64_t number;
+		uint32_t forms;
+	} purges[] = { { 3, FORMS }, { 5, FORMS + 2 }, { 8, FORMS } };
+
+	(void)state;
+	for (unsigned order = 0; order < 6; order++) {
+		const unsigned first = order / 2, second = (first + 1 + order % 2) % 3;
+		const unsigned at[] = { first, second, 3 - first - second };
+		struct cache_object o = { 0 };
+		struct world w;
+
+		world_open(&w);
+		o = object_of(&w, "/a", NULL, 0);
+		for (unsigned i = 0; i < ARRAY_LEN(at); i++) {
+			struct cache_scope scope = path_under(purges[at[i]].forms);
+
+			purge_clock_raise(w.shared, &scope, false, purges[at[i]].number);
+		}
+		purge_clock_publish(w.shared, 8);
+		for (uint64_t birth = 0; birth < 8; birth++) {
+			o.meta.birth = birth;
+			o.record.object_id += 100;
+			assert_int_equal(cache_object_purged(&o, FORMS + 2), CACHE_HARD_PURGED);
+			if (birth < 5)
+				assert_int_equal(cache_object_purged(&o, FORMS), CACHE_HARD_PURGED);
+		}
+		world_close(&w);
+	}
 }
 
 static void test_what_was_passed_is_asked_again_after_a_purge(void **state)
@@ -97,10 +180,10 @@ static void test_what_was_passed_is_asked_again_after_a_purge(void **state)
 	o = object_of(&w, "/a", NULL, 0);
 	for (unsigned i = 0; i < 3; i++) {
 		purge(&w, cache_scope_site(SITE + 1), false);
-		assert_int_equal(cache_object_purged(&o), CACHE_NOT_PURGED);
+		assert_int_equal(cache_object_purged(&o, FORMS), CACHE_NOT_PURGED);
 	}
 	purge(&w, cache_scope_url(o.key.primary), false);
-	assert_int_equal(cache_object_purged(&o), CACHE_HARD_PURGED);
+	assert_int_equal(cache_object_purged(&o, FORMS), CACHE_HARD_PURGED);
 	world_close(&w);
 }
 
@@ -117,8 +200,8 @@ static void test_what_was_passed_is_of_one_store(void **state)
 	other.record.object_id = o.record.object_id;
 	other.record.store = o.record.store + 1;
 	purge(&w, cache_scope_url(other.key.primary), false);
-	assert_int_equal(cache_object_purged(&o), CACHE_NOT_PURGED);
-	assert_int_equal(cache_object_purged(&other), CACHE_HARD_PURGED);
+	assert_int_equal(cache_object_purged(&o, FORMS), CACHE_NOT_PURGED);
+	assert_int_equal(cache_object_purged(&other, FORMS), CACHE_HARD_PURGED);
 	world_close(&w);
 }
 
@@ -131,9 +214,9 @@ static void test_born_after_the_purge_is_served(void **state)
 	world_open(&w);
 	purge(&w, cache_scope_all(), false);
 	o = object_of(&w, "/a", NULL, 0);
-	assert_int_equal(cache_object_purged(&o), CACHE_NOT_PURGED);
+	assert_int_equal(cache_object_purged(&o, FORMS), CACHE_NOT_PURGED);
 	purge(&w, cache_scope_site(SITE + 1), false);
-	assert_int_equal(cache_object_purged(&o), CACHE_NOT_PURGED);
+	assert_int_equal(cache_object_purged(&o, FORMS), CACHE_NOT_PURGED);
 	world_close(&w);
 }
 
@@ -313,6 +396,9 @@ int main(void)
 		cmocka_unit_test(test_each_scope_names_what_it_should),
 		cmocka_unit_test(test_what_was_passed_is_asked_again_after_a_purge),
 		cmocka_unit_test(test_what_was_passed_is_of_one_store),
+		cmocka_unit_test(test_a_url_that_was_purged_under_other_keys),
+		cmocka_unit_test(test_what_was_passed_was_passed_for_those_keys),
+		cmocka_unit_test(test_forms_are_the_same_in_any_order),
 		cmocka_unit_test(test_born_after_the_purge_is_served),
 		cmocka_unit_test(test_cells_and_clock_only_rise),
 		cmocka_unit_test(test_few_false_purges),

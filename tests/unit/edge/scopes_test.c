@@ -58,8 +58,9 @@ static unsigned count(const char *rules, const char *path)
 	found = scopes_of_url(&t, scopes);
 	for (size_t i = 0; i < ARRAY_LEN(heads); i++)
 		assert_true(names(scopes, found, key_of(c, path, heads[i])));
+	assert_int_equal(scopes[found - 1].kind, CACHE_SCOPE_PATH);
 	conf_unref(c);
-	return found;
+	return found - 1;
 }
 
 static void without_rules_one(void **state)

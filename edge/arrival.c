@@ -114,6 +114,25 @@ void arrival_open(struct worker *w, int fd, const struct sock_addr *peer,
 	machine_wake(&r->m);
 }
 
+int arrival_machine(struct arrival *a, struct machine *m, struct loop *l, const struct step *those,
+		    void (*end)(struct machine *m))
+{
+	bool watched = a->watch.handle != NULL;
+	int r = machine_init(m, l, watched ? -1 : a->fd, those, end);
+
+	if (r == 0 && watched)
+		machine_adopt(m, &a->watch);
+	return r;
+}
+
+void arrival_close(struct arrival *a)
+{
+	watch_close(&a->watch);
+	if (a->io != NULL)
+		a->io->ops->free(a->io);
+	close(a->fd);
+}
+
 static bool is_late(const struct machine *m)
 {
 	return m->timed_out || m->broken;
@@ -178,6 +197,7 @@ static enum step_result pass(struct arriving *r, bool h2)
 {
 	r->passed = true;
 	r->h2 = h2;
+	machine_release(&r->m, &r->a.watch, NULL);
 	return STEP_DONE;
 }
 
@@ -250,16 +270,13 @@ static enum step_result step_protocol(struct machine *m)
 
 /* --- the end --------------------------------------------------------------------------------------- */
 
-/* The machine has let go of the descriptor: its next owner may watch it. */
 static void arriving_end(struct machine *m)
 {
 	struct arriving *r = of(m);
 	struct worker *w = r->w;
 
 	if (!r->passed) {
-		if (r->a.io != NULL)
-			r->a.io->ops->free(r->a.io);
-		close(r->a.fd);
+		arrival_close(&r->a);
 		worker_client_gone(w, &r->client, r->admitted ? &r->a.client : NULL);
 	} else {
 		worker_client_replaced(w, &r->client);

@@ -61,13 +61,6 @@ static void describe(struct exchange *x, const struct arrival *a)
 		x->tls = tls_identity_text(a->identity);
 }
 
-static void close_stream(struct io *io, int fd)
-{
-	if (io != NULL)
-		io->ops->free(io);
-	close(fd);
-}
-
 /* What was read to tell the protocol is the first head's beginning. */
 static int take_early(struct connection *c, const struct arrival *a)
 {
@@ -80,14 +73,14 @@ static int take_early(struct connection *c, const struct arrival *a)
 	return 0;
 }
 
-static struct connection *connection_new(struct worker *w, const struct arrival *a)
+static struct connection *connection_new(struct worker *w, struct arrival *a)
 {
 	struct connection *c = calloc(1, sizeof(*c));
 
 	if (c == NULL)
 		return NULL;
 	c->w = w;
-	if (take_early(c, a) != 0 || machine_init(&c->m, w->loop, a->fd, steps, connection_end) != 0) {
+	if (take_early(c, a) != 0 || arrival_machine(a, &c->m, w->loop, steps, connection_end) != 0) {
 		give_block(c);
 		free(c);
 		return NULL;
@@ -100,7 +93,7 @@ void connection_open(struct worker *w, struct arrival *a)
 	struct connection *c = connection_new(w, a);
 
 	if (c == NULL) {
-		close_stream(a->io, a->fd);
+		arrival_close(a);
 		worker_client_gone(w, NULL, &a->client);
 		return;
 	}

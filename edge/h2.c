@@ -98,7 +98,7 @@ static struct h2 *h2_new(struct worker *w, struct arrival *a)
 	for (unsigned u = 0; u < H2_URGENCIES; u++)
 		list_init(&h->queues[u]);
 	if (h2_session_open(h, &w->conf->limits) != 0 ||
-	    machine_init(&h->m, w->loop, a->fd, steps, h2_end) != 0) {
+	    arrival_machine(a, &h->m, w->loop, steps, h2_end) != 0) {
 		nghttp2_session_del(h->session);
 		free(h);
 		return NULL;
@@ -111,9 +111,7 @@ void h2_open(struct worker *w, struct arrival *a)
 	struct h2 *h = h2_new(w, a);
 
 	if (h == NULL) {
-		if (a->io != NULL)
-			a->io->ops->free(a->io);
-		close(a->fd);
+		arrival_close(a);
 		worker_client_gone(w, NULL, &a->client);
 		return;
 	}

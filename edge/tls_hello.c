@@ -97,17 +97,6 @@ static struct view server_name(SSL *ssl, char out[HOST_MAX])
 	return view_of(out, name);
 }
 
-static bool use_certificates(SSL *ssl, const struct tls_served *served)
-{
-	for (size_t i = 0; i < served->count; i++) {
-		const struct tls_certificate *c = &served->certificates[i];
-
-		if (SSL_use_cert_and_key(ssl, c->leaf, c->key, c->chain, 1) != 1)
-			return false;
-	}
-	return true;
-}
-
 static bool ask_client(SSL *ssl, const struct tls_policy *p)
 {
 	STACK_OF(X509_NAME) * names;
@@ -147,12 +136,28 @@ static int on_client_hello(SSL *ssl, int *alert, void *arg)
 	id->site = p->site;
 	if (p->site->tls.early_data && SSL_set_max_early_data(ssl, TLS_EARLY_DATA_BYTES) == 1)
 		(void)SSL_set_recv_max_early_data(ssl, TLS_EARLY_DATA_BYTES);
-	if (!use_certificates(ssl, id->served) || !ask_client(ssl, p) ||
+	if (!ask_client(ssl, p) ||
 	    SSL_set_session_id_context(ssl, p->session_context, sizeof(p->session_context)) != 1) {
 		*alert = SSL_AD_INTERNAL_ERROR;
 		return SSL_CLIENT_HELLO_ERROR;
 	}
 	return SSL_CLIENT_HELLO_SUCCESS;
+}
+
+/* Asked for when it is known that no session is taken up: OpenSSL compares key and certificate again each time, which is
+ * a hundredth of the handshake. */
+static int on_certificate(SSL *ssl, void *arg)
+{
+	const struct tls_served *served = tls_identity_of(ssl)->served;
+
+	(void)arg;
+	for (size_t i = 0; i < served->count; i++) {
+		const struct tls_certificate *c = &served->certificates[i];
+
+		if (SSL_use_cert_and_key(ssl, c->leaf, c->key, c->chain, 1) != 1)
+			return 0;
+	}
+	return 1;
 }
 
 /* --- ALPN, OCSP -------------------------------------------------------------------------------------- */
@@ -220,13 +225,17 @@ static int on_ticket(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIPHE
 	int r = tls_ticket_use(keys, count, name, iv, cipher, mac, sealing);
 
 	explicit_bzero(shared, sizeof(shared));
-	return r;
+	/* Browsers use a ticket of TLS 1.3 once (RFC 8446 §C.4): who has used his gets the next. */
+	return r == 1 && !sealing && SSL_version(ssl) == TLS1_3_VERSION ? 2 : r;
 }
 
 void tls_hello_answer(SSL_CTX *context)
 {
 	SSL_CTX_set_client_hello_cb(context, on_client_hello, NULL);
+	SSL_CTX_set_cert_cb(context, on_certificate, NULL);
 	SSL_CTX_set_alpn_select_cb(context, on_alpn, NULL);
 	SSL_CTX_set_tlsext_status_cb(context, on_status);
 	SSL_CTX_set_tlsext_ticket_key_evp_cb(context, on_ticket);
+	/* One for each connection: a client that had n at a time may come back with n. */
+	SSL_CTX_set_num_tickets(context, 1);
 }

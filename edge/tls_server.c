@@ -1,7 +1,7 @@
 /*
- * One OpenSSL context for all: the certificate, what is asked of clients and whether early data is taken are set on the
- * connection when its ClientHello has been read, before OpenSSL decides anything (so that a name decides about
- * resumption, too). A context for each certificate, the usual way, would take some ten KiB and a fifth of a
+ * One OpenSSL context for all: what is asked of clients and whether early data is taken are set on the connection when its
+ * ClientHello has been read, before OpenSSL decides anything (so that a name decides about resumption, too); the
+ * certificate when no session is resumed. A context for each certificate, the usual way, would take some ten KiB and a fifth of a
  * millisecond for each of a thousand certificates at every reload.
  */
 #include "edge/tls_server.h"

@@ -100,7 +100,8 @@ struct cache_record {
 /* 0; -ENOENT: not there (or its segment is dead, or its store out of service); -EIO: the store has gone bad. */
 int cache_find(struct cache *c, const struct cache_key *key, struct cache_record *out) NODISCARD;
 
-/* An object whose entry is in memory; its files stay open (and so its bytes alive) while it is held. */
+/* An object whose entry is in memory; its files stay open (and so its bytes alive) while it is held. Requests of this process may
+ * share it: it never changes. */
 struct cache_object {
 	uint32_t magic;
 	struct cache *cache;
@@ -116,10 +117,11 @@ struct cache_object {
  * what the record says (a miss). */
 struct cache_read;
 int cache_object_open(struct cache *c, const struct cache_key *key, const struct cache_record *r,
-		      struct ready *wake, struct cache_read **pending, struct cache_object **out)
-	NODISCARD;
+		      struct ready *wake, struct cache_read **pending,
+		      const struct cache_object **out) NODISCARD;
 void cache_read_cancel(struct cache_read **pending);
-void cache_object_free(struct cache_object *o);
+/* Gives back what cache_object_open or cache_refresh gave. NULL is allowed. */
+void cache_object_unref(const struct cache_object *o);
 
 /* Where body bytes from «offset» on lie: a descriptor (borrowed until the next call or free), the offset in
  * it, and how many bytes (>0, at most 256 KiB) are there and in the page cache. -EINPROGRESS: being read by a
@@ -136,12 +138,12 @@ struct cache_reader {
 	struct ready *wake; /* of the last call: posted when the reader is cut off */
 	struct list link;
 };
-int cache_object_body(struct cache_object *o, struct cache_reader *r, uint64_t offset,
+int cache_object_body(const struct cache_object *o, struct cache_reader *r, uint64_t offset,
 		      struct ready *wake, struct cache_span *out) NODISCARD;
 void cache_reader_fini(struct cache_reader *r);
 
 /* Popularity: one more hit (small saturating counter in shared memory). */
-void cache_object_hit(struct cache_object *o);
+void cache_object_hit(const struct cache_object *o);
 /* As counted there. Another object may share the counter. */
 unsigned cache_object_hits(const struct cache_object *o);
 
@@ -149,7 +151,7 @@ unsigned cache_object_hits(const struct cache_object *o);
 
 enum cache_purged { CACHE_NOT_PURGED, CACHE_SOFT_PURGED, CACHE_HARD_PURGED };
 /* Is this object older than a purge that names it? forms: of the keys of the site that asks, see struct cache_names. */
-enum cache_purged cache_object_purged(struct cache_object *o, uint32_t forms);
+enum cache_purged cache_object_purged(const struct cache_object *o, uint32_t forms);
 /* The same by the names of another URL that it is to serve. */
 struct cache_names;
 enum cache_purged cache_object_purged_as(const struct cache_object *o, const struct cache_names *names);
@@ -204,8 +206,7 @@ struct cache_names {
 };
 
 /* From a worker (PURGE): asks the keeper by a mailbox in shared memory. 0: answered, *out_sequence; -EINPROGRESS: wake
- * follows; -EAGAIN: it wasn't taken, since the keeper is away or mailboxes are full; -EOWNERDEAD: the keeper took it and went away: it may be done
- * or not; -EIO: journal can't be written, and nothing is known either. ask: zeroed at first, same later. */
+ * follows; -EAGAIN: keeper away or mailboxes full (503); -EIO: journal can't be written (500). ask: zeroed at first, same later. */
 struct cache_purge_ask {
 	uint32_t slot; /* 1-based mailbox; 0: not asked yet */
 	uint64_t ticket;
@@ -216,10 +217,7 @@ int cache_purge_ask(struct cache *c, struct cache_purge_ask *ask, const struct c
 		    uint64_t *out_sequence) NODISCARD;
 void cache_purge_ask_cancel(struct cache *c, struct cache_purge_ask *ask);
 
-/*
- * An unsafe method's answer raises the URL's cells only where this says so: a record or claim for its key exists (RFC 9111 §4.4), in
- * whatever store (which one the key goes to changes with the stores in service), or may come to light.
- */
+/* An unsafe method's answer: raises the URL's cells only if a record or claim for its key exists (RFC 9111 §4.4). As above. */
 bool cache_url_known(struct cache *c, const uint8_t primary[16]);
 
 /* --- claims ------------------------------------------------------------------------------- */
@@ -306,8 +304,9 @@ void cache_fill_abort(struct cache_fill *f); /* the origin broke off: nothing is
 
 /* A 304 validated o: a new head entry (merged fields, new times), the old body. Consumes the claim. As cache_fill_begin.
  * *out: the object as it is now (with the new head), usable at once without the index. */
-int cache_refresh(struct cache_claim **claim, struct cache_object *o, const struct cache_meta *meta,
-		  struct view head, struct cache_object **out) NODISCARD;
+int cache_refresh(struct cache_claim **claim, const struct cache_object *o,
+		  const struct cache_meta *meta, struct view head, const struct cache_object **out)
+	NODISCARD;
 
 /* --- for the admin API and metrics ------------------------------------------------------------ */
 
@@ -323,6 +322,11 @@ struct cache_store_status {
 /* Reads shared memory only. 0 or -ENOENT (no such store). */
 int cache_store_status(const struct cache_shared *s, unsigned store, struct cache_store_status *out)
 	NODISCARD;
+/* Of this worker: objects opened that were in its memory, since this was last called; what all such objects take now. */
+struct cache_hot_counts {
+	uint64_t hits, bytes;
+};
+struct cache_hot_counts cache_take_hot_counts(struct cache *c);
 /* Claims that aren't FREE: for leak checks. */
 unsigned cache_claims_held(const struct cache_shared *s);
 

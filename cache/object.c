@@ -6,7 +6,9 @@
  * must be the record's: an index that points somewhere else costs a miss, never a wrong answer. Where the bytes aren't in
  * memory a thread reads them.
  *
- * Lifetime of an object: cache_object_open (or cache_refresh) → cache_object_free. It holds the segment's
+ * Lifetime of an object: cache_object_open (or cache_refresh) → references → the last cache_object_unref. Whoever may share it
+ * sees it as const: from its opening on nothing in it changes. Small ones that are asked for often are kept by a reference
+ * of hot.c's, and opening them is finding them there. It holds the segment's
  * file open if its body lies there, so an eviction doesn't take the bytes away; chunk files are opened as they are
  * reached, and an eviction in between breaks the answer off.
  */
@@ -16,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cache/hot.h"
 #include "cache/read.h"
 #include "edge/base/hash.h"
 
@@ -23,9 +26,10 @@ enum { OBJECT_MAGIC = 0x4a424f43 };
 
 struct object {
 	struct cache_object seen; /* what everybody sees */
-	struct file *file;	  /* of a body in a segment; NULL: no need */
+	uint32_t refs;
+	struct file *file; /* of a body in a segment; NULL: no need */
 	struct view vary;
-	uint32_t bytes;
+	uint32_t bytes; /* of the entry, and the body behind it */
 	_Alignas(16) char entry[];
 };
 
@@ -33,6 +37,12 @@ static struct object *inner(struct cache_object *o)
 {
 	CHECK_MAGIC(o, OBJECT_MAGIC);
 	return CONTAINER_OF(o, struct object, seen);
+}
+
+static const struct object *inside(const struct cache_object *o)
+{
+	CHECK_MAGIC(o, OBJECT_MAGIC);
+	return CONTAINER_OF(o, const struct object, seen);
 }
 
 /* --- memory ---------------------------------------------------------------------------------------- */
@@ -51,6 +61,7 @@ struct cache_object *object_new(struct cache *c, const struct cache_key *key,
 	o->seen.head = o->seen.body = o->vary = (struct view){ NULL, 0 };
 	/* The rule's text, which an object's record doesn't have, is most of a record. */
 	memcpy(&o->seen.record, r, offsetof(struct cache_record, vary));
+	o->refs = 1;
 	o->file = NULL;
 	o->bytes = bytes;
 	return &o->seen;
@@ -61,21 +72,43 @@ void *object_entry(struct cache_object *o)
 	return inner(o)->entry;
 }
 
-void cache_object_free(struct cache_object *o)
+struct cache_object *object_ref(struct cache_object *o)
+{
+	struct object *in = inner(o);
+
+	CHECK(in->refs > 0);
+	in->refs++;
+	return o;
+}
+
+void cache_object_unref(const struct cache_object *o)
 {
 	struct object *in;
 
 	if (o == NULL)
 		return;
-	in = inner(o);
+	in = (struct object *)inside(o);
+	CHECK(in->refs > 0);
+	if (--in->refs != 0)
+		return;
 	files_put(&o->cache->files, &in->file);
-	o->magic = 0;
+	in->seen.magic = 0;
 	free(in);
+}
+
+uint32_t object_bytes(const struct cache_object *o)
+{
+	return (uint32_t)sizeof(struct object) + inside(o)->bytes;
+}
+
+bool object_is_whole(const struct cache_object *o)
+{
+	return o->body.n == o->record.body_bytes && inside(o)->file == NULL;
 }
 
 void object_share_file(struct cache_object *o, const struct cache_object *before)
 {
-	const struct object *from = CONTAINER_OF(before, const struct object, seen);
+	const struct object *from = inside(before);
 
 	if (from->file != NULL && o->body.n == 0)
 		inner(o)->file = file_ref(from->file);
@@ -137,7 +170,7 @@ int object_decode(struct cache_object *o)
 
 struct view object_vary(const struct cache_object *o)
 {
-	return CONTAINER_OF(o, const struct object, seen)->vary;
+	return inside(o)->vary;
 }
 
 /* --- opening ------------------------------------------------------------------------------------------ */
@@ -158,7 +191,7 @@ static bool is_plausible(const struct cache *c, const struct cache_record *r)
 }
 
 /* The bytes are there: the object or -ENOENT. Takes over o and f. */
-static int opened(struct cache_object *o, struct file *f, int64_t n, struct cache_object **out)
+static int opened(struct cache_object *o, struct file *f, int64_t n, const struct cache_object **out)
 {
 	struct cache *c = o->cache;
 	int e = n == inner(o)->bytes ? object_decode(o) : -ENOENT;
@@ -169,14 +202,16 @@ static int opened(struct cache_object *o, struct file *f, int64_t n, struct cach
 	}
 	files_put(&c->files, &f);
 	if (e < 0) {
-		cache_object_free(o);
+		cache_object_unref(o);
 		return e;
 	}
+	if (c->hot != NULL)
+		hot_offer(c->hot, o);
 	*out = o;
 	return 0;
 }
 
-static int open_pending(struct cache_read **pending, struct ready *wake, struct cache_object **out)
+static int open_pending(struct cache_read **pending, struct ready *wake, const struct cache_object **out)
 {
 	struct file *f;
 	void *into;
@@ -188,8 +223,8 @@ static int open_pending(struct cache_read **pending, struct ready *wake, struct 
 	return opened(&((struct object *)into)->seen, f, n, out);
 }
 
-int cache_object_open(struct cache *c, const struct cache_key *key, const struct cache_record *r,
-		      struct ready *wake, struct cache_read **pending, struct cache_object **out)
+static int open_file(struct cache *c, const struct cache_key *key, const struct cache_record *r,
+		     struct ready *wake, struct cache_read **pending, const struct cache_object **out)
 {
 	struct file_name name = { .kind = FILE_SEGMENT, .store = r->store, .id = r->head_segment };
 	struct cache_object *o;
@@ -197,8 +232,6 @@ int cache_object_open(struct cache *c, const struct cache_key *key, const struct
 	int64_t n = -EAGAIN;
 	int e;
 
-	if (*pending != NULL)
-		return open_pending(pending, wake, out);
 	if (!is_plausible(c, r))
 		return -ENOENT;
 	e = files_get(&c->files, &name, &f);
@@ -219,12 +252,26 @@ int cache_object_open(struct cache *c, const struct cache_key *key, const struct
 	return e < 0 ? -ENOENT : -EINPROGRESS;
 }
 
+int cache_object_open(struct cache *c, const struct cache_key *key, const struct cache_record *r,
+		      struct ready *wake, struct cache_read **pending, const struct cache_object **out)
+{
+	struct cache_object *o;
+
+	if (*pending != NULL)
+		return open_pending(pending, wake, out);
+	o = c->hot != NULL ? hot_find(c->hot, key, r) : NULL;
+	if (o == NULL)
+		return open_file(c, key, r, wake, pending, out);
+	*out = o;
+	return 0;
+}
+
 /* --- bodies --------------------------------------------------------------------------------------------- */
 
-int cache_object_body(struct cache_object *o, struct cache_reader *r, uint64_t offset,
+int cache_object_body(const struct cache_object *o, struct cache_reader *r, uint64_t offset,
 		      struct ready *wake, struct cache_span *out)
 {
-	const struct cache_record *rec = &inner(o)->seen.record;
+	const struct cache_record *rec = &inside(o)->seen.record;
 	const struct shared_store *st = cache_shared_store(o->cache, rec->store);
 	struct file_name name = { .kind = FILE_SEGMENT, .store = rec->store, .id = rec->body_segment };
 	uint64_t left, at;
@@ -258,7 +305,7 @@ unsigned cache_object_hits(const struct cache_object *o)
 	return atomic_load_explicit(popularity_of(o), memory_order_relaxed);
 }
 
-void cache_object_hit(struct cache_object *o)
+void cache_object_hit(const struct cache_object *o)
 {
 	enum { MOST = 3 };
 	_Atomic uint8_t *hits = popularity_of(o);

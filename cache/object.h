@@ -13,6 +13,12 @@ void *object_entry(struct cache_object *o);
 int object_decode(struct cache_object *o) NODISCARD;
 /* What else the entry tells: the Vary rule. Valid after object_decode. */
 struct view object_vary(const struct cache_object *o);
+/* One more reference. */
+struct cache_object *object_ref(struct cache_object *o);
+/* What it takes of memory. */
+uint32_t object_bytes(const struct cache_object *o);
+/* All of it lies in memory: entry and body, if it has one; it holds no file. */
+bool object_is_whole(const struct cache_object *o);
 /* The body's bytes stay alive for o as they do for «before», whose body it shares. */
 void object_share_file(struct cache_object *o, const struct cache_object *before);
 

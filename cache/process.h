@@ -13,6 +13,7 @@
 
 #include "cache/cache.h"
 #include "cache/files.h"
+#include "cache/hot.h"
 #include "cache/index.h"
 #include "cache/shared.h"
 
@@ -54,6 +55,7 @@ struct cache {
 	unsigned store_count;
 	struct cache_store stores[SHARED_STORES];
 	struct files files;
+	struct hot *hot; /* NULL: the keeper, which opens to show */
 	struct watch woken;
 	struct timer tick, slow;
 	struct list waits;	/* of struct cache_wait */

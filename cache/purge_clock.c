@@ -283,7 +283,7 @@ enum cache_purged cache_object_purged_as(const struct cache_object *o, const str
 	return purge_clock_names(s, names, o->meta.birth, NULL);
 }
 
-enum cache_purged cache_object_purged(struct cache_object *o, uint32_t forms)
+enum cache_purged cache_object_purged(const struct cache_object *o, uint32_t forms)
 {
 	struct cache *c = o->cache;
 	struct cache_shared *s = c->shared;

@@ -21,15 +21,16 @@ struct refresh {
 	bool copied;
 };
 
-static int prepare(struct refresh *rf, struct cache_claim *cl, struct cache_object *o,
+static int prepare(struct refresh *rf, struct cache_claim *cl, const struct cache_object *o,
 		   const struct cache_meta *meta, struct view head);
-static int write_entry(struct refresh *rf, struct cache_object *o, struct cache_object **out);
+static int write_entry(struct refresh *rf, const struct cache_object *o,
+		       const struct cache_object **out);
 
-int cache_refresh(struct cache_claim **claim, struct cache_object *o, const struct cache_meta *meta,
-		  struct view head, struct cache_object **out)
+int cache_refresh(struct cache_claim **claim, const struct cache_object *o,
+		  const struct cache_meta *meta, struct view head, const struct cache_object **out)
 {
 	struct refresh rf;
-	struct cache_object *fresh = NULL;
+	const struct cache_object *fresh = NULL;
 	int e = prepare(&rf, *claim, o, meta, head);
 
 	if (e == 0)
@@ -50,7 +51,7 @@ static bool is_usable(const struct cache *c, const struct cache_record *r)
 	       shared_segment(&c->shared->stores[r->store], r->body_segment) != NULL;
 }
 
-static int prepare(struct refresh *rf, struct cache_claim *cl, struct cache_object *o,
+static int prepare(struct refresh *rf, struct cache_claim *cl, const struct cache_object *o,
 		   const struct cache_meta *meta, struct view head)
 {
 	struct cache *c = claim_cache(cl);
@@ -124,7 +125,7 @@ static int take_place(struct refresh *rf, const struct cache_record *old, struct
 }
 
 /* Writes entry and copied body from the new object's own memory. */
-static int write_entry(struct refresh *rf, struct cache_object *o, struct cache_object **out)
+static int write_entry(struct refresh *rf, const struct cache_object *o, const struct cache_object **out)
 {
 	uint32_t bytes = rf->object.head_bytes + (uint32_t)rf->body.n;
 	struct cache_object *fresh;
@@ -149,7 +150,7 @@ static int write_entry(struct refresh *rf, struct cache_object *o, struct cache_
 	if (e == 0)
 		e = object_decode(fresh);
 	if (e < 0) {
-		cache_object_free(fresh);
+		cache_object_unref(fresh);
 		return e;
 	}
 	object_share_file(fresh, o);

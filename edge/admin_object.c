@@ -211,7 +211,7 @@ static void add_head(struct admin_call *c, cJSON *to, const struct cache_object 
 	add_fields(to, &fields, &c->arena);
 }
 
-static void show(struct admin_call *c, const struct variant *v, struct cache_object *object)
+static void show(struct admin_call *c, const struct variant *v, const struct cache_object *object)
 {
 	struct object_call *o = c->state;
 	cJSON *to = cJSON_CreateObject();
@@ -344,7 +344,7 @@ static int show_variants(struct admin_call *c)
 
 	for (; o->at < o->count; o->at++) {
 		const struct variant *v = &o->variants[o->at];
-		struct cache_object *object;
+		const struct cache_object *object;
 		int r = cache_object_open(keeper_cache(c->admin->keeper), &v->key, &v->record,
 					  &c->wake, &o->pending, &object);
 
@@ -353,7 +353,7 @@ static int show_variants(struct admin_call *c)
 		if (r != 0)
 			continue; /* evicted meanwhile */
 		show(c, v, object);
-		cache_object_free(object);
+		cache_object_unref(object);
 	}
 	return 0;
 }

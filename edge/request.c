@@ -531,11 +531,8 @@ bool request_client_stuck(struct request *r)
 {
 	if (!r->m.timed_out)
 		return false;
-	if (!r->x->ops->taking(r->x)) {
-		stats_add(&r->w->stats->gauges.send_timeouts, 1);
-		r->error = "send_timeout";
+	if (!r->x->ops->taking(r->x))
 		return true;
-	}
 	machine_deadline(&r->m, r->conf->limits.send_timeout_ms);
 	return false;
 }
@@ -664,7 +661,7 @@ void request_forget_object(struct request *r)
 	if (r->object == NULL)
 		return;
 	cache_reader_fini(&r->reader);
-	cache_object_free(r->object);
+	cache_object_unref(r->object);
 	r->object = NULL;
 }
 

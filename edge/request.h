@@ -79,12 +79,12 @@ struct request {
 	struct cache_record record; /* this and the next are not zeroed for a new request */
 	struct conf_ruling ruling;
 	struct cache_read *pending;
-	struct cache_object *object; /* a hit, or a stale one that may be validated */
+	const struct cache_object *object; /* a hit, or a stale one that may be validated */
 	struct use_times times;
 	bool soft_purged;
 	uint64_t lost_id; /* body_id of an object whose body is not all there: as if it weren't; 0: none */
 	struct cache_key other; /* of a URL with another query, whose object may do */
-	struct cache_object *part; /* a stored 206 that isn't enough, and its bytes where they become part of another */
+	const struct cache_object *part; /* a stored 206 that isn't enough, and its bytes where they become part of another */
 	char *part_bytes;
 	uint64_t part_read;
 	bool asks_part; /* the claim is for a part, and so is what the origin is asked for */
@@ -199,8 +199,7 @@ enum store_reason request_tags(struct request *r, const struct http_response *st
 			       const struct cache_object *validated, struct cache_meta *m);
 /* A cache group of the target's origin, as a scope. */
 struct cache_scope request_group(struct request *r, struct view group);
-/* 0: all are purged; -EINPROGRESS: wakes the machine; -EAGAIN: the keeper is away or has no room; -EOWNERDEAD: it went
- * away with it; -EIO: not written. After the last two it may be purged or not. */
+/* 0: all are purged; -EINPROGRESS: wakes the machine; -EAGAIN: the keeper is away or has no room; -EIO: not written. */
 int request_purge(struct request *r, struct purging *p) NODISCARD;
 /* Must the answer with this status wait for the invalidation of what is stored? */
 bool request_invalidates(const struct request *r, uint16_t status);

@@ -446,7 +446,7 @@ static enum step_result body_lost(struct request *r, int error)
 enum step_result request_step_deliver(struct machine *m)
 {
 	struct request *r = request_of(m);
-	struct cache_object *o = r->object;
+	const struct cache_object *o = r->object;
 	uint64_t share = 0;
 
 	if (r->x->gone || request_client_stuck(r))

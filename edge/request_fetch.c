@@ -451,7 +451,7 @@ static enum step_result validated(struct request *r)
 	uint16_t status = rs->status;
 	struct http_field at[ANSWER_FIELDS_MAX];
 	struct to_store s;
-	struct cache_object *fresh;
+	const struct cache_object *fresh;
 	struct view head = answer_merge(r->object->head, rs, &r->cache, fetch_received_at(r->fetch),
 					answer_keep_stored(r->conf, &r->cache), &r->arena);
 	bool stored = as_updated(r, head, at, &s) == STORE_YES && s.meta.url.p != NULL &&

@@ -131,7 +131,7 @@ void request_forget_part(struct request *r)
 {
 	if (r->part != NULL) {
 		cache_reader_fini(&r->reader);
-		cache_object_free(r->part);
+		cache_object_unref(r->part);
 	}
 	free(r->part_bytes);
 	r->part = NULL;
@@ -338,7 +338,7 @@ enum step_result request_part_came(struct request *r)
 /* 0: a piece more is there; -EINPROGRESS: wake follows; else they are lost. */
 static int read_piece(struct request *r)
 {
-	struct cache_object *o = r->part;
+	const struct cache_object *o = r->part;
 	struct cache_span span;
 	ssize_t n;
 	int e = cache_object_body(o, &r->reader, r->part_read, &r->m.ready, &span);
@@ -356,7 +356,7 @@ static int read_piece(struct request *r)
 
 static int read_part(struct request *r)
 {
-	struct cache_object *o = r->part;
+	const struct cache_object *o = r->part;
 	int e = 0;
 
 	if (r->part_bytes == NULL) {

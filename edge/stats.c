@@ -57,7 +57,7 @@ struct stats_worker *stats_worker(struct stats *s, unsigned worker)
 	CHECK(worker < s->workers);
 	struct stats_gauges *g = &s->at[worker].gauges;
 	uint64_t *open_things[] = { &g->connections, &g->requests, &g->loop_lag_us, &g->origin_idle,
-				    &g->origin_busy, &g->fills,	   &g->tunnels };
+				    &g->origin_busy, &g->fills,	   &g->tunnels,	    &g->hot_bytes };
 
 	for (size_t i = 0; i < ARRAY_LEN(open_things); i++)
 		stats_set(open_things[i], 0);

@@ -90,9 +90,10 @@ static const struct gauge_family {
 	{ "worker_fills", NULL, "Objects being written to a store.", GAUGE(fills), false },
 	{ "worker_tunnels", NULL, "Connections that have changed to another protocol (WebSocket).",
 	  GAUGE(tunnels), false },
-	{ "worker_send_timeouts", NULL,
-	  "Answers given up since their client took nothing for send_timeout.",
-	  GAUGE(send_timeouts), true },
+	{ "worker_hot_hits", NULL,
+	  "Objects served from the worker's memory, without reading a file.", GAUGE(hot_hits), true },
+	{ "worker_hot_bytes", "bytes", "Memory that objects asked for often take.",
+	  GAUGE(hot_bytes), false },
 	{ "worker_h2_streams", NULL, "Streams of HTTP/2 that clients began.", GAUGE(h2_streams), true },
 };
 

@@ -474,6 +474,16 @@ static void count_origin_handshakes(struct worker *w)
 	stats_add(&w->stats->gauges.origin_tls_failures, counts.failures);
 }
 
+static void count_hot_objects(struct worker *w)
+{
+	struct cache_hot_counts counts = { 0 };
+
+	if (w->cache != NULL)
+		counts = cache_take_hot_counts(w->cache);
+	stats_add(&w->stats->gauges.hot_hits, counts.hits);
+	stats_set(&w->stats->gauges.hot_bytes, counts.bytes);
+}
+
 static void on_tick(struct timer *t)
 {
 	struct worker_process *p = CONTAINER_OF(t, struct worker_process, tick);
@@ -487,6 +497,7 @@ static void on_tick(struct timer *t)
 	stats_set(&w->stats->gauges.origin_idle, idle_count);
 	stats_set(&w->stats->gauges.origin_busy, busy_count);
 	count_origin_handshakes(w);
+	count_hot_objects(w);
 	stats_set(&w->stats->gauges.requests, w->request_count);
 	stats_set(&w->stats->gauges.fills, w->transfer_count);
 	stats_set(&w->stats->gauges.tunnels, w->tunnel_count);

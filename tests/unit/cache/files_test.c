@@ -219,7 +219,7 @@ static void test_a_cut_reader_is_told(void **state)
 	struct cache_key key = world_key("/a");
 	size_t n = 3 << 20;
 	char *body = world_body(n), path[FORMAT_PATH_MAX];
-	struct cache_object *o;
+	const struct cache_object *o;
 	struct cache_reader reader = { 0 };
 	struct cache_span span;
 	unsigned before;
@@ -238,7 +238,7 @@ static void test_a_cut_reader_is_told(void **state)
 	world_wait(&w, before);
 	assert_int_equal(cache_object_body(o, &reader, 0, &w.wake, &span), -ECANCELED);
 	cache_reader_fini(&reader);
-	cache_object_free(o);
+	cache_object_unref(o);
 	free(body);
 	world_close(&w);
 }

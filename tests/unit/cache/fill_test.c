@@ -128,7 +128,7 @@ static void test_the_head_comes_back(void **state)
 {
 	struct world w;
 	struct cache_key key = world_key("/a");
-	struct cache_object *o;
+	const struct cache_object *o;
 
 	(void)state;
 	world_open(&w);
@@ -144,7 +144,7 @@ static void test_the_head_comes_back(void **state)
 	assert_true(view_eq(o->meta.url, VIEW("http://shop.example/a")));
 	assert_int_equal(o->meta.tag_count, 2);
 	assert_int_equal(o->meta.tags[1], 1002);
-	cache_object_free(o);
+	cache_object_unref(o);
 	world_close(&w);
 }
 
@@ -154,7 +154,7 @@ static void test_larger_bodies_begin_on_a_page(void **state)
 	struct world w;
 	struct cache_key key = world_key("/a");
 	char *body = world_body(20000);
-	struct cache_object *o;
+	const struct cache_object *o;
 
 	(void)state;
 	world_open(&w);
@@ -163,7 +163,7 @@ static void test_larger_bodies_begin_on_a_page(void **state)
 		assert_int_equal(world_open_object(&w, &key, &o), 0);
 		assert_int_equal(o->record.body_offset % 4096, 0);
 		assert_true(o->record.body_offset - o->record.head_offset - o->record.head_bytes < 8);
-		cache_object_free(o);
+		cache_object_unref(o);
 	}
 	free(body);
 	world_close(&w);

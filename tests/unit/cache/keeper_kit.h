@@ -316,12 +316,12 @@ static inline void kit_purge(struct kit *k, unsigned n, bool soft)
 static inline enum cache_purged kit_purged(struct kit *k, unsigned n)
 {
 	struct cache_key key = kit_key(n);
-	struct cache_object *o;
+	const struct cache_object *o;
 	enum cache_purged purged;
 
 	assert_int_equal(world_open_object(&k->w, &key, &o), 0);
 	purged = cache_object_purged(o, 1);
-	cache_object_free(o);
+	cache_object_unref(o);
 	return purged;
 }
 

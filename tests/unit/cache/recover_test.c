@@ -355,7 +355,7 @@ static void refreshed_objects_survive(void **state)
 	for (unsigned i = 0; i < ARRAY_LEN(sizes); i++) {
 		struct cache_key key = kit_key(i);
 		struct cache_claim *claim;
-		struct cache_object *old, *fresh;
+		const struct cache_object *old, *fresh;
 		struct cache_meta meta;
 		uint64_t commits;
 
@@ -368,8 +368,8 @@ static void refreshed_objects_survive(void **state)
 		commits = atomic_load(&k.w.store->commits);
 		assert_int_equal(cache_refresh(&claim, old, &meta, VIEW("X-New: 1\r\n"), &fresh), 0);
 		KIT_WAIT(&k, atomic_load(&k.w.store->commits) > commits);
-		cache_object_free(old);
-		cache_object_free(fresh);
+		cache_object_unref(old);
+		cache_object_unref(fresh);
 	}
 	for (unsigned pass = 0; pass < 3; pass++) {
 		for (unsigned i = 0; i < ARRAY_LEN(sizes); i++) {

@@ -334,7 +334,7 @@ static inline void world_store(struct world *w, const struct cache_key *key, con
 }
 
 static inline int world_open_object(struct world *w, const struct cache_key *key,
-				    struct cache_object **out)
+				    const struct cache_object **out)
 {
 	struct cache_record r;
 	struct cache_read *pending = NULL;
@@ -353,7 +353,7 @@ static inline int world_open_object(struct world *w, const struct cache_key *key
 }
 
 /* Reads a whole body as a client would; must equal body. */
-static inline void world_read(struct world *w, struct cache_object *o, const char *body, size_t n)
+static inline void world_read(struct world *w, const struct cache_object *o, const char *body, size_t n)
 {
 	struct cache_reader reader = { 0 };
 	char *got = malloc(n + 1);
@@ -381,11 +381,11 @@ static inline void world_read(struct world *w, struct cache_object *o, const cha
 
 static inline void world_check(struct world *w, const struct cache_key *key, const char *body, size_t n)
 {
-	struct cache_object *o;
+	const struct cache_object *o;
 
 	assert_int_equal(world_open_object(w, key, &o), 0);
 	world_read(w, o, body, n);
-	cache_object_free(o);
+	cache_object_unref(o);
 }
 
 #endif

@@ -16,7 +16,8 @@ struct name {
 };
 
 struct conf_names {
-	size_t mask; /* of places, a power of two less one */
+	size_t count; /* of hosts in the table */
+	size_t mask;  /* of places, a power of two less one */
 	struct name *places;
 	struct conf_site *any; /* of "*" */
 };
@@ -46,6 +47,7 @@ static struct conf_site *insert(struct conf_names *names, struct view host, stru
 	if (place->host.p != NULL)
 		return place->site;
 	*place = (struct name){ key, site };
+	names->count++;
 	return NULL;
 }
 
@@ -93,6 +95,8 @@ struct conf_site *conf_site_for(const struct conf *c, struct view host)
 {
 	struct view rest = host;
 
+	if (c->names->count == 0) /* one site for all, as often */
+		return c->names->any;
 	if (host.n > 0 && host.p[0] != '.') {
 		struct conf_site *site = find_place(c->names, host)->site;
 

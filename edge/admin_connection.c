@@ -148,10 +148,10 @@ static enum step_result answer(struct admin_connection *c)
 	struct admin_call *call = &c->call;
 	bool no_body = call->method == METHOD_HEAD;
 	int n = snprintf(c->head, sizeof(c->head),
-			 "HTTP/1.1 %u %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n"
+			 "HTTP/1.1 %u %.*s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n"
 			 "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n%s%s%s\r\n",
-			 call->status, reason_phrase(call->status), call->type, call->answer.n,
-			 call->status == 405 ? allowed(call) : "",
+			 call->status, VIEW_ARG(reason_phrase(call->status)), call->type,
+			 call->answer.n, call->status == 405 ? allowed(call) : "",
 			 call->headers != NULL ? call->headers : "",
 			 c->keep_alive ? "" : "Connection: close\r\n");
 

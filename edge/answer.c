@@ -162,8 +162,7 @@ struct view answer_merge(struct view stored, const struct http_response *validat
 	return text_view(&t);
 }
 
-bool answer_matches_conditions(const struct http_request *rq, const struct cache_meta *m,
-			       struct view stored)
+static bool not_modified(const struct http_request *rq, const struct cache_meta *m, struct view stored)
 {
 	struct http_field at[ANSWER_FIELDS_MAX];
 	struct http_fields f = { .at = at, .capacity = ARRAY_LEN(at) };
@@ -173,15 +172,21 @@ bool answer_matches_conditions(const struct http_request *rq, const struct cache
 					  .received = m->received };
 	const struct http_field *date;
 
-	if (!http_fields_has(&rq->fields, FIELD_IF_NONE_MATCH) &&
-	    !http_fields_has(&rq->fields, FIELD_IF_MODIFIED_SINCE))
-		return false;
 	if (http_fields_parse(&f, stored.p, stored.n) != 0)
 		return false;
 	date = http_fields_first(&f, FIELD_DATE);
 	if (date != NULL)
 		selected.date = date->value;
 	return http_preconditions(rq->method, &rq->fields, &selected, false) == CONDITION_NOT_MODIFIED;
+}
+
+bool answer_matches_conditions(const struct http_request *rq, const struct cache_meta *m,
+			       struct view stored)
+{
+	if (!http_fields_has(&rq->fields, FIELD_IF_NONE_MATCH) &&
+	    !http_fields_has(&rq->fields, FIELD_IF_MODIFIED_SINCE))
+		return false;
+	return not_modified(rq, m, stored);
 }
 
 struct view answer_not_modified(struct view stored, struct arena *a)

@@ -248,8 +248,6 @@ static int read_some(struct connection *c)
 		return -ENOMEM;
 	n = c->io->ops->read(c->io, c->block->bytes + c->in_end, c->block->capacity - c->in_end);
 	if (n > 0) {
-		if (c->in_end == c->in_start)
-			machine_deadline(&c->m, c->w->conf->limits.header_timeout_ms);
 		c->in_end += (size_t)n;
 		return 1;
 	}
@@ -263,10 +261,22 @@ static enum step_result wait_for_socket(const struct io *io)
 	return io->wait == WATCH_WRITE ? STEP_WRITE : STEP_READ;
 }
 
-/* For more of a head; what the stream has in memory already no event tells of. */
+/* What the stream has in memory already no event tells of. */
 static enum step_result wait_for_more(struct connection *c)
 {
 	return c->io->ops->buffered(c->io) ? STEP_NEXT : STEP_READ;
+}
+
+/* Bytes have come. begun: the first ones of a head, which from now on has its own deadline if it isn't whole, as most are. */
+static enum step_result parse_more(struct connection *c, bool begun)
+{
+	enum step_result r = parse_head(c);
+
+	if (r != STEP_READ)
+		return r;
+	if (begun)
+		machine_deadline(&c->m, c->w->conf->limits.header_timeout_ms);
+	return wait_for_more(c);
 }
 
 /* Nothing has come of a next request, and none would be served. */
@@ -279,7 +289,7 @@ static bool may_leave(const struct connection *c)
 static enum step_result step_head(struct machine *m)
 {
 	struct connection *c = of(m);
-	enum step_result r;
+	bool begun = c->in_end == c->in_start;
 	int got;
 
 	if (m->broken)
@@ -289,17 +299,16 @@ static enum step_result step_head(struct machine *m)
 	if (m->timed_out)
 		return head_timed_out(c);
 	if (c->block != NULL && c->in_end > c->in_start && c->scan.scanned == 0) {
-		r = parse_head(c); /* pipelined, or read before we were */
+		enum step_result r = parse_head(c); /* pipelined, or read before we were */
+
 		if (r != STEP_READ)
 			return r;
 	}
 	got = read_some(c);
 	if (got < 0)
 		return leave(c);
-	if (got > 0) {
-		r = parse_head(c);
-		return r == STEP_READ ? wait_for_more(c) : r;
-	}
+	if (got > 0)
+		return parse_more(c, begun);
 	if (c->in_end == c->in_start)
 		give_block(c);
 	return may_leave(c) ? leave(c) : wait_for_socket(c->io);

@@ -14,6 +14,8 @@
 enum {
 	CONNECTION_MAGIC = 0x636f6e6e,
 	CONNECTION_BODY_SPACE = 16 << 10, /* room for body bytes behind the largest head */
+	CONNECTION_QUEUE_MAX = 6,
+	CONNECTION_STATUS_BYTES = 24,
 };
 
 /* The input of a connection that is not idle: a head stays where it was read until its request is over. */
@@ -45,9 +47,10 @@ struct connection {
 	bool body_ended, continue_due;
 
 	/* Output: the queued head, then what the coding puts around payload. */
-	struct iovec pending[6];
+	struct iovec pending[CONNECTION_QUEUE_MAX + 1]; /* one more for payload, while a call sends it */
 	int pending_first, pending_count;
-	char status_line[64], framing_lines[112], chunk_line[HTTP_CHUNK_LINE_MAX + 4];
+	char status_line[CONNECTION_STATUS_BYTES], framing_lines[112],
+		chunk_line[HTTP_CHUNK_LINE_MAX + 4];
 	bool chunked, chunk_open, until_close; /* until_close: our close is the body's end */
 	uint64_t chunk_left;   /* of the chunk whose size line was sent or is pending */
 	bool blocked;	       /* the socket was full; a write event is awaited */

@@ -223,9 +223,11 @@ int forward_build(struct request *r, unsigned flags, struct view *out_start, str
 {
 	const struct http_request *rq = r->rq;
 	const struct conf_edit *edits[CONF_EDITS_MAX];
-	size_t count = conf_request_edits(r->target.site, &r->ruling, edits), room = room_for(r);
+	size_t count = conf_request_edits(r->target.site, &r->ruling, edits), room;
 	struct text start = text_new(&r->arena, rq->method_text.n + r->target.path.n + 16), t;
 
+	request_make_id(r);
+	room = room_for(r);
 	for (size_t i = 0; i < count; i++)
 		room += edits[i]->name.n + edits[i]->value.n + 4;
 	t = text_new(&r->arena, room);

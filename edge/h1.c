@@ -39,7 +39,7 @@ void h1_begin(struct connection *c)
 	c->x.early = c->io->early;
 	c->x.sent_bytes = 0;
 	c->x.first_byte_us = 0;
-	c->x.began_us = clock_mono_us();
+	c->x.began_us = loop_now_us(c->w->loop);
 	c->x.protocol = parsed && rq->minor == 0 ? VIEW("HTTP/1.0") : VIEW("HTTP/1.1");
 	c->x.via_version = parsed && rq->minor == 0 ? VIEW("1.0") : VIEW("1.1");
 }
@@ -161,33 +161,39 @@ static void h1_took_body(struct exchange *x, size_t n)
 
 /* --- answers ---------------------------------------------------------------------------------------- */
 
-static void put_status(uint16_t status, struct text *t)
+/* room: for that of a status without a phrase. */
+static struct view status_line(uint16_t status, char room[CONNECTION_STATUS_BYTES])
 {
-	text_put(t, VIEW("HTTP/1.1 "));
-	text_decimal(t, status);
-	text_put(t, VIEW(" "));
-	text_put(t, view_str(reason_phrase(status)));
-	text_put(t, VIEW("\r\n"));
+	struct view known = reason_status_line(status);
+	struct text t = text_over(room, CONNECTION_STATUS_BYTES);
+
+	if (known.n > 0)
+		return known;
+	text_put(&t, VIEW("HTTP/1.1 "));
+	text_decimal(&t, status);
+	text_put(&t, VIEW(" \r\n"));
+	CHECK(!t.failed);
+	return text_view(&t);
 }
 
 static void h1_send_interim(struct exchange *x, uint16_t status, struct view fields)
 {
 	struct connection *c = of(x);
-	char line[64];
-	struct text t = text_over(line, sizeof(line));
-	struct iovec v[] = { { line, 0 }, { (void *)fields.p, fields.n }, { "\r\n", 2 } };
+	char room[CONNECTION_STATUS_BYTES];
+	struct view line = status_line(status, room);
+	struct iovec v[] = { { (void *)line.p, line.n }, { (void *)fields.p, fields.n }, { "\r\n", 2 } };
 
 	if (c->rq.minor == 0 || x->sent_head)
 		return;
-	put_status(status, &t);
-	v[0].iov_len = t.n;
 	send_aside(c, v, ARRAY_LEN(v));
 }
 
 static void queue(struct connection *c, const void *p, size_t n)
 {
-	if (n > 0)
-		c->pending[c->pending_count++] = (struct iovec){ (void *)p, n };
+	if (n == 0)
+		return;
+	CHECK(c->pending_count < CONNECTION_QUEUE_MAX);
+	c->pending[c->pending_count++] = (struct iovec){ (void *)p, n };
 }
 
 static bool speaks_1_1(const struct connection *c)
@@ -242,13 +248,12 @@ static void choose_framing(struct connection *c, const struct answer *a)
 static int h1_send_head(struct exchange *x, const struct answer *a)
 {
 	struct connection *c = of(x);
-	struct text status = text_over(c->status_line, sizeof(c->status_line));
+	struct view status = status_line(a->status, c->status_line);
 	struct text framing = text_over(c->framing_lines, sizeof(c->framing_lines));
 
 	choose_framing(c, a);
-	put_status(a->status, &status);
 	put_framing(c, a, &framing);
-	CHECK(!status.failed && !framing.failed);
+	CHECK(!framing.failed);
 	c->pending_first = c->pending_count = 0;
 	queue(c, status.p, status.n);
 	queue(c, a->fields.p, a->fields.n);
@@ -308,23 +313,26 @@ static void note_sent(struct connection *c, size_t payload, bool all)
 /* Queue and payload in one call. Payload bytes taken, 0 not now, negative gone. */
 static int64_t write_out(struct connection *c, const void *p, size_t n, bool more)
 {
-	struct iovec v[ARRAY_LEN(c->pending) + 1];
+	struct iovec *v = &c->pending[c->pending_first];
 	int count = c->pending_count - c->pending_first;
 	size_t all = n, payload;
 	int64_t sent;
 
-	for (int i = 0; i < count; i++) {
-		v[i] = c->pending[c->pending_first + i];
+	for (int i = 0; i < count; i++)
 		all += v[i].iov_len;
-	}
-	if (n > 0)
+	if (n > 0) /* the place behind the queue is kept for it */
 		v[count++] = (struct iovec){ (void *)p, n };
 	if (all == 0)
 		return 0;
 	sent = c->io->ops->write(c->io, v, count, more);
 	if (sent < 0)
 		return failed(c, sent);
-	payload = dequeue(c, (size_t)sent);
+	if ((size_t)sent == all) {
+		c->pending_first = c->pending_count = 0;
+		payload = n;
+	} else {
+		payload = dequeue(c, (size_t)sent);
+	}
 	note_sent(c, payload, (size_t)sent == all);
 	return (int64_t)payload;
 }
@@ -479,7 +487,7 @@ static int h1_finish(struct exchange *x, struct view trailers)
 
 	if (x->gone)
 		return -ECONNRESET;
-	if (c->chunked && c->pending_count + 4 <= (int)ARRAY_LEN(c->pending))
+	if (c->chunked && c->pending_count + 4 <= CONNECTION_QUEUE_MAX)
 		queue_last_chunk(c, trailers);
 	if (stuck(c))
 		return -EAGAIN;

@@ -67,7 +67,6 @@ struct request *request_of(struct machine *m)
 static struct request *take_request(struct worker *w)
 {
 	struct request *r = w->free_requests;
-	struct arena arena;
 
 	if (r == NULL) {
 		r = malloc(sizeof(*r));
@@ -78,10 +77,8 @@ static struct request *take_request(struct worker *w)
 		w->free_requests = r->next_free;
 		w->free_request_count--;
 	}
-	arena = r->arena;
-	memset(r, 0, offsetof(struct request, record));
+	memset(&r->rq, 0, offsetof(struct request, record) - offsetof(struct request, rq));
 	memset(&r->pending, 0, sizeof(*r) - offsetof(struct request, pending));
-	r->arena = arena;
 	return r;
 }
 
@@ -312,13 +309,13 @@ static struct view new_request_id(struct request *r)
 	return text_view(&t);
 }
 
-static void make_request_id(struct request *r)
+void request_make_id(struct request *r)
 {
 	struct view name = r->conf->request_id_header;
 	const struct http_field *given;
 	uint16_t at = 0;
 
-	if (name.n == 0)
+	if (name.n == 0 || r->request_id.n > 0)
 		return;
 	given = r->peer_trusted ? http_fields_find(&r->rq->fields, name, &at) : NULL;
 	if (given != NULL && given->value.n > 0 && given->value.n <= 128)
@@ -332,7 +329,6 @@ static void identify(struct request *r)
 	r->peer_trusted = client_peer_trusted(r->conf, &r->x->client);
 	r->from_downstream = client_in(&r->conf->downstream, &r->x->client);
 	client_address(r->conf, &r->x->client, &r->rq->fields, &r->client);
-	make_request_id(r);
 }
 
 /* HTTP/1.0 needn't name a host: then it is the listener's address, which is a catch-all site's. */
@@ -604,6 +600,9 @@ static struct view field_value(const struct request *r, struct view name)
 static void log_access(struct request *r, int64_t ttfb_us, int64_t duration_us)
 {
 	char client[SOCK_ADDR_TEXT];
+
+	if (r->rq != NULL)
+		request_make_id(r);
 	struct access_entry e = {
 		.time = { clock_wall().ms - duration_us / 1000 },
 		.request_id = r->request_id,

@@ -56,29 +56,29 @@ struct request {
 	struct request *next_free;
 	struct conf *conf;
 	struct arena arena;
+	struct sock_addr client;
 
 	/* What is asked. rq is the connection's (a background request's own); NULL: its head was bad. */
-	const struct http_request *rq;
+	const struct http_request *rq;	      /* from here on zeroed for a new request */
 	const struct conf_listener *listener; /* until the target is known; NULL: a request for nobody */
 	uint16_t early_status;		      /* an error decided before routing; 0: none */
 	const char *early_text;
 	struct target target;
-	struct conf_cache cache;
 	const struct conf_origin *origin;
-	struct sock_addr client;
 	bool peer_trusted, from_downstream;
-	struct view request_id;
-	struct view upgrade; /* the protocols that the origin is offered; empty: none */
-	bool background;     /* nobody waits for the answer: revalidate and end */
+	struct view request_id; /* of request_make_id; empty: nobody has asked for it */
+	struct view upgrade;	/* the protocols that the origin is offered; empty: none */
+	bool background;	/* nobody waits for the answer: revalidate and end */
 	bool health;
 
 	/* What the cache has. */
 	struct cache_key key; /* primary, and the secondary as far as known */
 	bool lookup, waiting, collapsed;
 	uint8_t waits;
-	struct cache_record record; /* this and the next are not zeroed for a new request */
+	struct cache_record record; /* this and the next two are not zeroed */
+	struct conf_cache cache;    /* what the site and its rules say */
 	struct conf_ruling ruling;
-	struct cache_read *pending;
+	struct cache_read *pending;	   /* zeroed from here on, too */
 	const struct cache_object *object; /* a hit, or a stale one that may be validated */
 	struct use_times times;
 	bool soft_purged;
@@ -167,6 +167,8 @@ enum step_result request_step_switch(struct machine *m);
 enum step_result request_step_tunnel(struct machine *m);
 
 struct request *request_of(struct machine *m);
+/* The id by which the origin and the log know the request: most hits with no log need none. It stays what it is. */
+void request_make_id(struct request *r);
 /* What rules look at. */
 struct conf_request request_for_rules(const struct request *r);
 static inline enum step_result request_goto(struct request *r, enum request_step step)

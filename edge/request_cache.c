@@ -188,7 +188,7 @@ static enum step_result decide(struct request *r)
 	if (purged == CACHE_HARD_PURGED)
 		return miss(r);
 	r->soft_purged = purged == CACHE_SOFT_PURGED;
-	verdict_age(meta, clock_wall(), &r->times);
+	verdict_age(meta, loop_wall(r->w->loop), &r->times);
 	shape_rules(r, meta->status, r->object->head);
 	switch (verdict_use(r->rq, meta, &r->times, r->soft_purged, &r->cache)) {
 	case USE_FRESH:

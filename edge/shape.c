@@ -99,18 +99,16 @@ static struct view shaped(struct request *r, const struct shaping *s, const stru
 	return text_view(&t);
 }
 
-struct view shape_fields(struct request *r, uint16_t status, struct view fields, bool hides, bool *out_age)
+/* strict: the site's own field goes out in place of one that is in there. */
+static struct view reshape(struct request *r, uint16_t status, struct view fields, bool hides,
+			   bool strict, bool *out_age)
 {
 	struct http_field at[ANSWER_FIELDS_MAX];
 	struct http_response rs = { .status = status,
 				    .minor = 1,
 				    .fields = { .at = at, .capacity = ARRAY_LEN(at) } };
-	struct shaping s = { .hides = hides && !r->from_downstream,
-			     .strict = https_strict(r) && says_strict(fields) };
+	struct shaping s = { .hides = hides, .strict = strict };
 
-	*out_age = true;
-	if (r->cache.client_ttl_ms < 0 && !r->target.site->rules_on_answer && !s.strict && !s.hides)
-		return fields;
 	if (http_fields_parse(&rs.fields, fields.p, fields.n) != 0)
 		return fields;
 	if (r->target.site->rules_on_answer)
@@ -121,6 +119,16 @@ struct view shape_fields(struct request *r, uint16_t status, struct view fields,
 	if (s.edit_count == 0 && s.control_bytes == 0 && !s.strict && !s.hides)
 		return fields;
 	return shaped(r, &s, &rs.fields, fields.n);
+}
+
+struct view shape_fields(struct request *r, uint16_t status, struct view fields, bool hides, bool *out_age)
+{
+	bool hidden = hides && !r->from_downstream, strict = https_strict(r) && says_strict(fields);
+
+	*out_age = true;
+	if (r->cache.client_ttl_ms < 0 && !r->target.site->rules_on_answer && !strict && !hidden)
+		return fields;
+	return reshape(r, status, fields, hidden, strict, out_age);
 }
 
 /* --- a rule's own answer ------------------------------------------------------------------------------ */

@@ -23,16 +23,20 @@ static struct view with_port(struct view host, uint16_t port, struct arena *a)
 
 static int set_host(struct view scheme, struct view authority, struct arena *a, struct target *t)
 {
-	char host[URI_HOST_MAX + 1];
-	size_t host_bytes;
+	struct view written;
 	uint16_t port;
-	int r = uri_authority(authority, host, &host_bytes, &port);
+	int r = uri_authority_split(authority, &written, &port);
+	char *host;
 
 	if (r != 0)
 		return r;
-	t->host = arena_copy(a, view_of(host, host_bytes));
+	host = arena_alloc(a, written.n + 1);
+	if (host == NULL)
+		return -ENOMEM;
+	uri_host_lower(written, host);
+	t->host = view_of(host, written.n);
 	t->authority = default_port(scheme, port) ? t->host : with_port(t->host, port, a);
-	return t->host.p == NULL || t->authority.p == NULL ? -ENOMEM : 0;
+	return t->authority.p == NULL ? -ENOMEM : 0;
 }
 
 static int set_path(struct view path, struct arena *a, struct target *t)

@@ -7,16 +7,15 @@
 struct text {
 	char *p;
 	size_t n, capacity;
-	bool failed; /* something did not fit: the text is useless */
+	bool failed; /* something did not fit: the text is useless, and full */
 };
 
 /* Room for capacity bytes. */
 static inline struct text text_new(struct arena *a, size_t capacity)
 {
-	struct text t = { .p = arena_alloc(a, capacity), .capacity = capacity };
+	char *p = arena_alloc(a, capacity);
 
-	t.failed = t.p == NULL;
-	return t;
+	return (struct text){ .p = p, .capacity = p != NULL ? capacity : 0, .failed = p == NULL };
 }
 
 /* Over memory of the caller's. */
@@ -25,10 +24,16 @@ static inline struct text text_over(char *p, size_t capacity)
 	return (struct text){ .p = p, .capacity = capacity };
 }
 
+static inline void text_fail(struct text *t)
+{
+	t->failed = true;
+	t->n = t->capacity;
+}
+
 static inline void text_put(struct text *t, struct view v)
 {
-	if (t->failed || v.n > t->capacity - t->n) {
-		t->failed = true;
+	if (v.n > t->capacity - t->n) {
+		text_fail(t);
 		return;
 	}
 	if (v.n > 0)

@@ -25,6 +25,9 @@ struct loop {
 	struct list ready;
 	int64_t turn_began_ms, lag_ms;
 	uint64_t turn;
+	int64_t now_us;	  /* 0: not asked for in this turn */
+	struct wall wall; /* the same */
+	bool awake;	  /* the idle handle is active */
 };
 
 struct watch_handle {
@@ -52,10 +55,15 @@ static void stay_awake(uv_idle_t *idle)
 /* libuv polls without sleeping while an idle handle is active. */
 static void idle_while_ready(struct loop *l)
 {
-	if (list_empty(&l->ready))
-		uv_idle_stop(&l->idle);
-	else
+	bool wanted = !list_empty(&l->ready);
+
+	if (wanted == l->awake)
+		return;
+	l->awake = wanted;
+	if (wanted)
 		uv_idle_start(&l->idle, stay_awake);
+	else
+		uv_idle_stop(&l->idle);
 }
 
 /* Just before libuv polls: the turn that began when the last poll returned is over. */
@@ -69,6 +77,7 @@ static void turn_ends(uv_prepare_t *prepare)
 	if (l->turn_began_ms != 0 && took > l->lag_ms)
 		l->lag_ms = took;
 	l->turn++;
+	l->now_us = l->wall.ms = 0;
 }
 
 static void run_batch(struct loop *l)
@@ -145,6 +154,20 @@ void loop_stop(struct loop *l)
 struct mono loop_now(const struct loop *l)
 {
 	return (struct mono){ (int64_t)uv_now(&l->uv) }; /* libuv's clock is CLOCK_MONOTONIC, too */
+}
+
+int64_t loop_now_us(struct loop *l)
+{
+	if (l->now_us == 0)
+		l->now_us = clock_mono_us();
+	return l->now_us;
+}
+
+struct wall loop_wall(struct loop *l)
+{
+	if (l->wall.ms == 0)
+		l->wall = clock_wall();
+	return l->wall;
 }
 
 uint64_t loop_turn(const struct loop *l)

@@ -31,6 +31,10 @@ void loop_run(struct loop *l);	       /* until loop_stop */
 void loop_stop(struct loop *l);
 /* Monotonic time as of the beginning of this turn: cheap, for deadlines. */
 struct mono loop_now(const struct loop *l);
+/* The same on the clocks of edge/base/clock.h, as of when it was first asked for in this turn: for what happens in it (a request
+ * that has come, an object's age), not for how long something takes. */
+int64_t loop_now_us(struct loop *l);
+struct wall loop_wall(struct loop *l);
 /* Counts turns; grows just before each poll. What a ready sees of a turn that is over, the poll since then saw too. */
 uint64_t loop_turn(const struct loop *l);
 /* The longest turn since the last call, in microseconds (the loop's lag; measured in whole milliseconds). */

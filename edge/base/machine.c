@@ -30,47 +30,51 @@ static void wait_for(struct machine *m, unsigned events)
 		ready_post(&m->ready);
 }
 
+/* The step has run, and the machine doesn't go on at once. */
+static void rest(struct machine *m, enum step_result r)
+{
+	switch (r) {
+	case STEP_READ:
+		wait_for(m, WATCH_READ);
+		break;
+	case STEP_WRITE:
+		wait_for(m, WATCH_WRITE);
+		break;
+	case STEP_BOTH:
+		wait_for(m, WATCH_READ | WATCH_WRITE);
+		break;
+	case STEP_PARK:
+		wait_for(m, 0);
+		break;
+	case STEP_GUARD:
+		wait_for(m, WATCH_ERROR);
+		break;
+	case STEP_YIELD:
+		want(m, 0);
+		ready_post(&m->ready);
+		break;
+	case STEP_NEXT: /* the budget is used up */
+		ready_post(&m->ready);
+		break;
+	case STEP_DONE:
+		over(m);
+		return;
+	}
+	m->running = false;
+}
+
 static void machine_run(struct machine *m)
 {
+	enum step_result r = STEP_NEXT;
+
 	CHECK_MAGIC(m, MACHINE_MAGIC);
 	CHECK(!m->running && !m->over);
 	m->running = true;
 	ready_cancel(&m->ready);
 	m->wake_pending = false;
-	for (int budget = BUDGET; budget > 0; budget--) {
-		enum step_result r = m->steps[m->step].run(m);
-
-		switch (r) {
-		case STEP_NEXT:
-			continue;
-		case STEP_READ:
-			wait_for(m, WATCH_READ);
-			break;
-		case STEP_WRITE:
-			wait_for(m, WATCH_WRITE);
-			break;
-		case STEP_BOTH:
-			wait_for(m, WATCH_READ | WATCH_WRITE);
-			break;
-		case STEP_PARK:
-			wait_for(m, 0);
-			break;
-		case STEP_GUARD:
-			wait_for(m, WATCH_ERROR);
-			break;
-		case STEP_YIELD:
-			want(m, 0);
-			ready_post(&m->ready);
-			break;
-		case STEP_DONE:
-			over(m);
-			return;
-		}
-		m->running = false;
-		return;
-	}
-	m->running = false;
-	ready_post(&m->ready);
+	for (int budget = BUDGET; budget > 0 && r == STEP_NEXT; budget--)
+		r = m->steps[m->step].run(m);
+	rest(m, r);
 }
 
 static void on_watch(struct watch *w, unsigned events)

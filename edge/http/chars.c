@@ -2,8 +2,8 @@
 #include "edge/http/chars.h"
 
 enum {
-	VISIBLE = CHAR_TARGET,
-	TOKEN = CHAR_TARGET | CHAR_TOKEN,
+	VISIBLE = CHAR_TARGET | CHAR_SETTLED,
+	TOKEN = VISIBLE | CHAR_TOKEN,
 	UNRESERVED = TOKEN | CHAR_UNRESERVED,
 	HEX = UNRESERVED | CHAR_HEX,
 };
@@ -15,13 +15,13 @@ const uint8_t http_chars[256] = {
 	['G' ... 'Z'] = UNRESERVED,
 	['g' ... 'z'] = UNRESERVED,
 	['-'] = UNRESERVED,
-	['.'] = UNRESERVED,
+	['.'] = UNRESERVED & ~CHAR_SETTLED,
 	['_'] = UNRESERVED,
 	['~'] = UNRESERVED,
 
 	['!'] = TOKEN,
 	['$'] = TOKEN,
-	['%'] = TOKEN,
+	['%'] = TOKEN & ~CHAR_SETTLED,
 	['&'] = TOKEN,
 	['\''] = TOKEN,
 	['*'] = TOKEN,
@@ -44,7 +44,7 @@ const uint8_t http_chars[256] = {
 	['?'] = VISIBLE,
 	['@'] = VISIBLE,
 	['['] = VISIBLE,
-	['\\'] = VISIBLE,
+	['\\'] = VISIBLE & ~CHAR_SETTLED,
 	[']'] = VISIBLE,
 	['{'] = VISIBLE,
 	['}'] = VISIBLE,

@@ -16,6 +16,7 @@ enum {
 	CHAR_UNRESERVED = 1 << 2, /* RFC 3986 §2.3 */
 	CHAR_HEX = 1 << 3,
 	CHAR_DIGIT = 1 << 4,
+	CHAR_SETTLED = 1 << 5, /* of a target; stands for itself in its normal form, wherever it is */
 };
 extern const uint8_t http_chars[256];
 

@@ -1,8 +1,7 @@
 /*
  * Field lines: taking them apart, finding them again, and what Connection makes of them.
  *
- * A line is touched by two tight loops, one over its name and one over its value, eight bytes at
- * a step. Both stop at the line's CRLF, which the caller guarantees for the last line.
+ * A line is touched by two tight loops, one over its name and one over its value. Both stop at the line's CRLF, which the caller guarantees for the last line.
  * Fields are never moved or copied: those that must not travel further are marked.
  */
 #include "edge/http/chars.h"
@@ -68,6 +67,7 @@ struct lines {
 	const char *p, *end;
 	const char *base; /* where «writable» begins, as the reader sees it */
 	char *writable;
+	bool scanned; /* there is no control character but HTAB, and no CR or LF but in a CRLF */
 };
 
 static const char *skip_blanks(const char *p)
@@ -96,7 +96,11 @@ static const char *colon(const struct lines *l, const char *p, enum http_fault *
 /* The CR of the line that p is in, or NULL. */
 static const char *line_end(const struct lines *l, const char *p, enum http_fault *out_fault)
 {
-	const char *cr = char_next_control(p, l->end);
+	const char *cr;
+
+	if (l->scanned)
+		return memchr(p, '\r', (size_t)(l->end - p));
+	cr = char_next_control(p, l->end);
 
 	if (cr < l->end && cr[0] == '\r' && cr[1] == '\n')
 		return cr;
@@ -144,9 +148,9 @@ static enum http_fault line_parse(struct lines *l, struct http_field *out)
 }
 
 enum http_fault http_lines_parse(struct http_fields *f, const char *p, const char *end,
-				 char *writable, uint16_t most, uint64_t *out_all)
+				 char *writable, bool scanned, uint16_t most, uint64_t *out_all)
 {
-	struct lines l = { .p = p, .end = end, .base = p, .writable = writable };
+	struct lines l = { .p = p, .end = end, .base = p, .writable = writable, .scanned = scanned };
 	uint64_t all = 0;
 
 	f->count = 0;
@@ -182,7 +186,7 @@ int http_fields_parse(struct http_fields *f, const char *buf, size_t n)
 		end = empty_line + 2;
 	else if (n < 2 || memcmp(end - 2, "\r\n", 2) != 0)
 		return -EINVAL;
-	switch (http_lines_parse(f, buf, end, NULL, f->capacity, &all)) {
+	switch (http_lines_parse(f, buf, end, NULL, false, f->capacity, &all)) {
 	case HTTP_OK:
 		return 0;
 	case HTTP_HEAD_TOO_LARGE:

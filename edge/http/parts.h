@@ -29,11 +29,11 @@ enum http_fault http_version(const char *p, uint8_t *out_minor) NODISCARD;
 
 /*
  * Field lines from p up to end, where each line ends in CRLF, the last one too. «writable» is NULL
- * (strict) or the same bytes as p, to be repaired in place. Fields that are always hop-by-hop are
- * marked dropped. out_all has a bit for every id that occurs, those too.
+ * (strict) or the same bytes as p, to be repaired in place. scanned: http_head_scan has seen them.
+ * Fields that are always hop-by-hop are marked dropped. out_all has a bit for every id that occurs, those too.
  */
-enum http_fault http_lines_parse(struct http_fields *f, const char *p, const char *end,
-				 char *writable, uint16_t most, uint64_t *out_all) NODISCARD;
+enum http_fault http_lines_parse(struct http_fields *f, const char *p, const char *end, char *writable,
+				 bool scanned, uint16_t most, uint64_t *out_all) NODISCARD;
 
 struct http_connection {
 	bool close, keep_alive, upgrade;

@@ -34,8 +34,7 @@ static enum http_fault request_line(struct http_request *r, const char *p, const
 /* The Host field's value, which is valid; empty where HTTP/1.0 has none. */
 static enum http_fault host(const struct http_request *r, struct view *out)
 {
-	char name[URI_HOST_MAX + 1];
-	size_t n;
+	struct view name;
 	uint16_t port;
 	const struct http_field *h = http_fields_first(&r->fields, FIELD_HOST);
 
@@ -44,7 +43,7 @@ static enum http_fault host(const struct http_request *r, struct view *out)
 		return r->minor == 0 ? HTTP_OK : HTTP_BAD_HOST;
 	if (http_fields_next(&r->fields, h) != NULL)
 		return HTTP_BAD_HOST;
-	if (uri_authority(h->value, name, &n, &port) != 0)
+	if (uri_authority_split(h->value, &name, &port) != 0)
 		return HTTP_BAD_HOST;
 	*out = h->value;
 	return HTTP_OK;
@@ -52,13 +51,13 @@ static enum http_fault host(const struct http_request *r, struct view *out)
 
 static bool same_authority(struct view a, struct view b, struct view scheme)
 {
-	char name_a[URI_HOST_MAX + 1], name_b[URI_HOST_MAX + 1];
-	size_t n_a, n_b;
+	struct view name_a, name_b;
 	uint16_t port_a, port_b, usual = scheme.n == sizeof("https") - 1 ? 443 : 80;
 
-	if (uri_authority(a, name_a, &n_a, &port_a) != 0 || uri_authority(b, name_b, &n_b, &port_b) != 0)
+	if (uri_authority_split(a, &name_a, &port_a) != 0 ||
+	    uri_authority_split(b, &name_b, &port_b) != 0)
 		return false;
-	return view_eq(view_of(name_a, n_a), view_of(name_b, n_b)) &&
+	return view_eq_nocase(name_a, name_b) &&
 	       (port_a == 0 ? usual : port_a) == (port_b == 0 ? usual : port_b);
 }
 
@@ -83,11 +82,10 @@ static enum http_fault absolute_form(struct http_request *r, struct view host_va
 /* RFC 9112 §3.2.3. That the edge refuses CONNECT is its own affair. */
 static enum http_fault authority_form(struct http_request *r)
 {
-	char name[URI_HOST_MAX + 1];
-	size_t n;
+	struct view name;
 	uint16_t port;
 
-	if (uri_authority(r->target, name, &n, &port) != 0 || port == 0)
+	if (uri_authority_split(r->target, &name, &port) != 0 || port == 0)
 		return HTTP_BAD_TARGET;
 	r->authority = r->target;
 	r->path = view_of(r->target.p, 0);
@@ -172,7 +170,8 @@ static enum http_fault request_head(struct http_request *r, const char *p, const
 	enum http_fault fault;
 
 	if ((fault = request_line(r, p, cr)) != HTTP_OK ||
-	    (fault = http_lines_parse(&r->fields, cr + 2, end, NULL, limits->fields, &all)) != HTTP_OK ||
+	    (fault = http_lines_parse(&r->fields, cr + 2, end, NULL, true, limits->fields, &all)) !=
+		    HTTP_OK ||
 	    (fault = request_framing(r, all)) != HTTP_OK || (fault = hop(r, all)) != HTTP_OK ||
 	    (fault = target_form(r)) != HTTP_OK)
 		return fault;

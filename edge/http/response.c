@@ -72,8 +72,8 @@ static enum http_fault response_head(struct http_response *r, char *buf, size_t 
 	enum http_fault fault;
 
 	if ((fault = status_line(r, buf, cr)) != HTTP_OK ||
-	    (fault = http_lines_parse(&r->fields, cr + 2, buf + n, cr + 2, limits->fields, &all)) !=
-		    HTTP_OK ||
+	    (fault = http_lines_parse(&r->fields, cr + 2, buf + n, cr + 2, true, limits->fields,
+				      &all)) != HTTP_OK ||
 	    (fault = lengths(r, all)) != HTTP_OK)
 		return fault;
 	if (all & field_bit(FIELD_CONNECTION) &&

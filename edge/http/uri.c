@@ -58,16 +58,32 @@ static bool port_parse(struct view v, uint16_t *out)
 	return true;
 }
 
-int uri_authority(struct view v, char host[URI_HOST_MAX + 1], size_t *out_host_bytes, uint16_t *out_port)
+int uri_authority_split(struct view v, struct view *out_host, uint16_t *out_port)
 {
 	size_t n = host_length(v);
 
 	if (n == 0 || n > URI_HOST_MAX || !port_parse(view_skip(v, n), out_port))
 		return -EINVAL;
-	for (size_t i = 0; i < n; i++)
-		host[i] = char_lower(v.p[i]);
-	host[n] = '\0';
-	*out_host_bytes = n;
+	*out_host = view_of(v.p, n);
+	return 0;
+}
+
+void uri_host_lower(struct view host, char *out)
+{
+	for (size_t i = 0; i < host.n; i++)
+		out[i] = char_lower(host.p[i]);
+	out[host.n] = '\0';
+}
+
+int uri_authority(struct view v, char host[URI_HOST_MAX + 1], size_t *out_host_bytes, uint16_t *out_port)
+{
+	struct view written;
+	int r = uri_authority_split(v, &written, out_port);
+
+	if (r != 0)
+		return r;
+	uri_host_lower(written, host);
+	*out_host_bytes = written.n;
 	return 0;
 }
 
@@ -100,8 +116,8 @@ static bool take_scheme(struct view *v, struct view *out)
 
 int uri_parse(struct view v, struct uri *out)
 {
-	char host[URI_HOST_MAX + 1];
-	size_t host_bytes, n = 0;
+	struct view host;
+	size_t n = 0;
 	uint16_t port;
 	struct uri u;
 
@@ -111,7 +127,7 @@ int uri_parse(struct view v, struct uri *out)
 		n++;
 	u.authority = view_of(v.p, n);
 	u.path = view_skip(v, n);
-	if (uri_authority(u.authority, host, &host_bytes, &port) != 0 || !visible(u.path))
+	if (uri_authority_split(u.authority, &host, &port) != 0 || !visible(u.path))
 		return -EINVAL;
 	if (u.path.n == 0)
 		u.path = VIEW("/");
@@ -217,7 +233,17 @@ static int decode_query(struct view v, char *out, size_t *out_bytes)
 	return 0;
 }
 
-int uri_normalise(struct view v, char *out, size_t *out_bytes, bool *out_odd)
+/* Is it in its normal form, as nearly all are that come? (May say no of some that are.) */
+static bool settled(struct view v)
+{
+	for (size_t i = 0; i < v.n; i++) {
+		if (!char_is(v.p[i], CHAR_SETTLED) && (v.p[i] != '.' || i == 0 || v.p[i - 1] == '/'))
+			return false;
+	}
+	return v.n > 0 && v.p[0] == '/';
+}
+
+static int normalise(struct view v, char *out, size_t *out_bytes, bool *out_odd)
 {
 	const char *query = v.n > 0 ? memchr(v.p, '?', v.n) : NULL;
 	struct view path = view_of(v.p, query != NULL ? (size_t)(query - v.p) : v.n);
@@ -234,6 +260,16 @@ int uri_normalise(struct view v, char *out, size_t *out_bytes, bool *out_odd)
 		return -EINVAL;
 	*out_bytes = path_bytes + query_bytes;
 	*out_odd = odd;
+	return 0;
+}
+
+int uri_normalise(struct view v, char *out, size_t *out_bytes, bool *out_odd)
+{
+	if (!settled(v))
+		return normalise(v, out, out_bytes, out_odd);
+	memcpy(out, v.p, v.n);
+	*out_bytes = v.n;
+	*out_odd = false;
 	return 0;
 }
 

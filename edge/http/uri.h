@@ -10,6 +10,10 @@
 enum { URI_HOST_MAX = 255 };
 int uri_authority(struct view v, char host[URI_HOST_MAX + 1], size_t *out_host_bytes,
 		  uint16_t *out_port) NODISCARD;
+/* The same for who only checks it, or has its own place for the host, which is here as it was written. */
+int uri_authority_split(struct view v, struct view *out_host, uint16_t *out_port) NODISCARD;
+/* Writes host.n bytes and a NUL. */
+void uri_host_lower(struct view host, char *out);
 
 /* http(s)://host[:port][/path] parts; scheme is lower case (a literal). A query without a path is -EINVAL,
  * since there is no "/" to point at. */

@@ -1,4 +1,4 @@
-/* SHA-256 against a known answer; parts can't be confused; threads have contexts of their own. */
+/* SHA-256 against a known answer; parts can't be confused; threads don't disturb each other. */
 #include "edge/base/hash.h"
 
 #include <pthread.h>

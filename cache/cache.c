@@ -112,7 +112,7 @@ static void enter_slot(struct cache *c)
 
 	/* Nobody is there: the sweep takes all generations so far and their bits. */
 	atomic_store_explicit(&w->pid, 0, memory_order_seq_cst);
-	claim_sweep_worker(s, (unsigned)c->slot);
+	(void)claim_sweep_worker(s, (unsigned)c->slot); /* what is left is the keeper's to come back to */
 	purge_mailbox_sweep(s, (unsigned)c->slot);
 	for (unsigned i = 0; i < s->store_count; i++)
 		atomic_store_explicit(&s->stores[i].dead_open_bytes[c->slot], 0, memory_order_relaxed);
@@ -361,25 +361,51 @@ int cache_find(struct cache *c, const struct cache_key *key, struct cache_record
 	return is_alive(c, out) ? 0 : -ENOENT;
 }
 
+/* Objects of it may be found later that aren't now: it isn't open yet, or an index is being filled. (What failed otherwise stays out until
+ * the node starts anew.) */
+static bool is_in_doubt(const struct shared_store *st)
+{
+	switch (atomic_load_explicit(&st->state, memory_order_acquire)) {
+	case STORE_OUT:
+	case STORE_REBUILDING:
+		return true;
+	case STORE_FAILED:
+		return atomic_load_explicit(&st->reason, memory_order_relaxed) == REASON_INDEX;
+	default:
+		return false;
+	}
+}
+
+static bool is_known_in(struct cache *c, unsigned store, const struct cache_key *key)
+{
+	struct index_call call = { .key = key };
+	int known;
+
+	if (is_in_doubt(cache_shared_store(c, store)))
+		return true;
+	if (!shared_store_in_service(c->shared, store))
+		return false;
+	call.index = index_of(c, store);
+	if (call.index == NULL)
+		return true;
+	known = guard_call(call_known, &call);
+	if (known < 0)
+		(void)index_went_bad(c, store, known);
+	return known != 0;
+}
+
 bool cache_url_known(struct cache *c, const uint8_t primary[16])
 {
-	int store = cache_store_for(c, primary);
 	struct cache_key key = { .secondary = 0 };
-	struct index_call call = { .key = &key };
-	int known;
 
 	if (claim_known(c->shared, primary))
 		return true;
-	if (store < 0)
-		return false;
 	memcpy(key.primary, primary, sizeof(key.primary));
-	call.index = index_of(c, (unsigned)store);
-	if (call.index == NULL)
-		return false;
-	known = guard_call(call_known, &call);
-	if (known < 0)
-		(void)index_went_bad(c, (unsigned)store, known);
-	return known > 0;
+	for (unsigned i = 0; i < c->store_count; i++) {
+		if (is_known_in(c, i, &key))
+			return true;
+	}
+	return false;
 }
 
 struct cache_hot_counts cache_take_hot_counts(struct cache *c)

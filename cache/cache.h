@@ -206,7 +206,8 @@ struct cache_names {
 };
 
 /* From a worker (PURGE): asks the keeper by a mailbox in shared memory. 0: answered, *out_sequence; -EINPROGRESS: wake
- * follows; -EAGAIN: keeper away or mailboxes full (503); -EIO: journal can't be written (500). ask: zeroed at first, same later. */
+ * follows; -EAGAIN: it wasn't taken, since the keeper is away or mailboxes are full; -EOWNERDEAD: the keeper took it and went away: it may be done
+ * or not; -EIO: journal can't be written, and nothing is known either. ask: zeroed at first, same later. */
 struct cache_purge_ask {
 	uint32_t slot; /* 1-based mailbox; 0: not asked yet */
 	uint64_t ticket;
@@ -217,7 +218,10 @@ int cache_purge_ask(struct cache *c, struct cache_purge_ask *ask, const struct c
 		    uint64_t *out_sequence) NODISCARD;
 void cache_purge_ask_cancel(struct cache *c, struct cache_purge_ask *ask);
 
-/* An unsafe method's answer: raises the URL's cells only if a record or claim for its key exists (RFC 9111 §4.4). As above. */
+/*
+ * An unsafe method's answer raises the URL's cells only where this says so: a record or claim for its key exists (RFC 9111 §4.4), in
+ * whatever store (which one the key goes to changes with the stores in service), or may come to light.
+ */
 bool cache_url_known(struct cache *c, const uint8_t primary[16]);
 
 /* --- claims ------------------------------------------------------------------------------- */

@@ -522,23 +522,37 @@ static void sweep_claim(struct cache_shared *s, uint32_t slot, unsigned worker, 
 	shared_ring_put(s, slot);
 }
 
-void claim_sweep_worker(struct cache_shared *s, unsigned worker)
+static void sweep_stripe(struct cache_shared *s, unsigned stripe, unsigned worker,
+			 uint32_t dead_below, bool bits)
+{
+	uint64_t used = atomic_load_explicit(&s->stripes[stripe].used, memory_order_relaxed);
+
+	for (; used != 0; used &= used - 1)
+		sweep_claim(s, stripe * SHARED_STRIPE_CLAIMS + (unsigned)__builtin_ctzll(used),
+			    worker, dead_below, bits);
+}
+
+bool claim_sweep_worker(struct cache_shared *s, unsigned worker)
 {
 	/* Generation before pid: a successor that attaches in between raises the one and sets the other, and is
 	 * then taken for alive, with only its predecessors' claims swept and its bits left alone. */
 	uint32_t generation = atomic_load_explicit(&s->workers[worker].generation, memory_order_seq_cst);
 	bool gone = atomic_load_explicit(&s->workers[worker].pid, memory_order_seq_cst) == 0;
+	bool all = true;
 
-	for (int slot = claim_next(s, 0); slot >= 0; slot = claim_next(s, (uint32_t)slot + 1)) {
-		unsigned stripe = (unsigned)slot / SHARED_STRIPE_CLAIMS;
-
-		/* The mutex, so that the slot isn't freed and taken by another between look and step. */
-		while (!lock(s, stripe))
+	for (unsigned stripe = 0; stripe < SHARED_STRIPES; stripe++) {
+		if (atomic_load_explicit(&s->stripes[stripe].used, memory_order_relaxed) == 0)
 			continue;
-		sweep_claim(s, (uint32_t)slot, worker, gone ? generation + 1 : generation, gone);
+		/* The mutex, so that the slot isn't freed and taken by another between look and step. */
+		if (!lock(s, stripe)) {
+			all = false;
+			continue;
+		}
+		sweep_stripe(s, stripe, worker, gone ? generation + 1 : generation, gone);
 		unlock(s, stripe);
 	}
 	shared_hint_keeper(s);
+	return all;
 }
 
 bool claim_known(struct cache_shared *s, const uint8_t primary[16])

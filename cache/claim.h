@@ -46,9 +46,9 @@ void claim_refused(struct cache_shared *s, uint32_t slot);
 int claim_free(struct cache_shared *s, uint32_t slot) NODISCARD;
 /* Is the segment named by a claim in FILLING or DONE? Ask after shared_segment_close: then «no» stays «no». */
 bool claim_segment_busy(struct cache_shared *s, unsigned store, uint32_t segment);
-/* After shared_worker_gone, or for an attaching worker's predecessors: what they were filling becomes FAILED, their
- * bits are cleared. */
-void claim_sweep_worker(struct cache_shared *s, unsigned worker);
+/* After shared_worker_gone, or for an attaching worker's predecessors: what they were filling becomes FAILED, their bits
+ * are cleared. False: not in all stripes, since somebody who is stopped holds a mutex: to be called again later. */
+bool claim_sweep_worker(struct cache_shared *s, unsigned worker);
 /* Is any claim of this primary key there? */
 bool claim_known(struct cache_shared *s, const uint8_t primary[16]);
 

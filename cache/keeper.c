@@ -95,6 +95,20 @@ static void scan_claims(struct keeper *k)
 		consider(k, (uint32_t)slot);
 }
 
+static void sweep(struct keeper *k, unsigned slot)
+{
+	uint64_t bit = (uint64_t)1 << slot;
+
+	k->unswept = claim_sweep_worker(k->shared, slot) ? k->unswept & ~bit : k->unswept | bit;
+}
+
+/* Where a stopped process held a stripe, it may go on by now, or be dead. */
+static void sweep_again(struct keeper *k)
+{
+	for (uint64_t left = k->unswept; left != 0; left &= left - 1)
+		sweep(k, (unsigned)__builtin_ctzll(left));
+}
+
 static void drain_ring(struct keeper *k)
 {
 	bool scan = false;
@@ -279,8 +293,10 @@ static void on_tick(struct timer *t)
 	timer_set(&k->tick, KEEPER_TICK_MS);
 	k->ticks++;
 	shared_keeper_beat(k->shared);
-	if (k->ticks % KEEPER_SCAN_TICKS == 0)
+	if (k->ticks % KEEPER_SCAN_TICKS == 0) {
+		sweep_again(k);
 		scan_claims(k);
+	}
 	for (unsigned i = 0; i < k->store_count; i++)
 		tick_store(&k->stores[i]);
 	look(k);
@@ -500,6 +516,9 @@ int keeper_open(struct cache_shared *s, const struct cache_conf *conf, struct lo
 		shared_keeper_gone(s);
 		return r;
 	}
+	/* What an earlier keeper, or a worker that came meanwhile, had to leave. */
+	for (unsigned slot = 0; slot < s->worker_count; slot++)
+		sweep(k, slot);
 	scan_claims(k);
 	purges_pump(k, true);
 	pump(k);
@@ -600,7 +619,7 @@ void keeper_worker_died(struct keeper *k, unsigned slot, int pid)
 	CHECK_MAGIC(k, KEEPER_MAGIC);
 	CHECK(slot < k->shared->worker_count);
 	shared_worker_gone(k->shared, slot, pid);
-	claim_sweep_worker(k->shared, slot);
+	sweep(k, slot);
 	successor = atomic_load_explicit(&k->shared->workers[slot].pid, memory_order_seq_cst) != 0;
 	/* What is in the slot's name now may be its successor's, who swept when it came. */
 	if (!successor)

@@ -158,6 +158,7 @@ struct keeper {
 	bool hint_waits; /* a hint came during a batch */
 	uint64_t ring_cursor;
 	uint64_t *handled; /* a bit per claim: in a queue or a job */
+	uint64_t unswept; /* a bit per worker's slot: what dead ones held there is still to be swept, in part */
 	struct purges *purges;
 	unsigned journalled; /* a bit for each store whose journal knows of the run under way; see journal.h */
 	unsigned counts; /* of what purges would name, under way */

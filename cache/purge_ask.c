@@ -14,6 +14,7 @@ static int put_letter(struct cache *c, struct cache_purge_ask *ask, const struct
 		      unsigned count, bool soft, struct ready *wake);
 static int take_answer(const struct cache_purge_ask *ask, struct shared_mailbox *m,
 		       uint64_t *out_sequence);
+static bool withdraw(struct cache *c, struct cache_purge_ask *ask);
 
 static struct shared_mailbox *mailbox(struct cache *c, const struct cache_purge_ask *ask)
 {
@@ -34,10 +35,8 @@ int cache_purge_ask(struct cache *c, struct cache_purge_ask *ask, const struct c
 		c->asks[ask->slot - 1] = wake;
 		return r;
 	}
-	if (r == -EINPROGRESS) {
-		cache_purge_ask_cancel(c, ask);
-		return -EAGAIN;
-	}
+	if (r == -EINPROGRESS)
+		return withdraw(c, ask) ? -EAGAIN : -EOWNERDEAD;
 	c->asks[ask->slot - 1] = NULL;
 	ask->slot = 0;
 	return r;
@@ -90,28 +89,35 @@ static int take_answer(const struct cache_purge_ask *ask, struct shared_mailbox 
 	return error == -EAGAIN ? -EAGAIN : -EIO;
 }
 
-/* A letter that nobody took is simply gone; a taken one is freed by its answer; an answer is thrown away. */
-static void cancel(struct shared_mailbox *m)
+/* A letter that nobody took is simply gone; a taken one is freed by its answer; an answer is thrown away. Had nobody taken it? */
+static bool cancel(struct shared_mailbox *m)
 {
 	uint32_t state = atomic_load_explicit(&m->state, memory_order_acquire);
 	uint32_t next;
 
 	do {
 		if (state == MAILBOX_FREE || state == MAILBOX_CANCELLED)
-			return;
+			return true;
 		next = state == MAILBOX_TAKEN ? MAILBOX_CANCELLED : MAILBOX_FREE;
 	} while (!atomic_compare_exchange_weak_explicit(&m->state, &state, next,
 							memory_order_acq_rel, memory_order_acquire));
+	return state == MAILBOX_ASKED;
+}
+
+static bool withdraw(struct cache *c, struct cache_purge_ask *ask)
+{
+	bool untaken = cancel(mailbox(c, ask));
+
+	c->asks[ask->slot - 1] = NULL;
+	ask->slot = 0;
+	shared_hint_keeper(c->shared);
+	return untaken;
 }
 
 void cache_purge_ask_cancel(struct cache *c, struct cache_purge_ask *ask)
 {
-	if (ask->slot == 0)
-		return;
-	cancel(mailbox(c, ask));
-	c->asks[ask->slot - 1] = NULL;
-	ask->slot = 0;
-	shared_hint_keeper(c->shared);
+	if (ask->slot != 0)
+		(void)withdraw(c, ask);
 }
 
 void purge_ask_wake(struct cache *c, bool all)

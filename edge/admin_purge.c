@@ -106,13 +106,24 @@ static enum admin_progress bad_names(struct admin_call *c, const struct purge *p
 			   p->names.fault.message);
 }
 
+/* What went to a journal that then couldn't be synced may be found there by the next start. */
+static enum admin_progress failed(struct admin_call *c, const struct purge *p)
+{
+	if (p->names.dry_run)
+		return admin_error(c, 500, "", "the logs can't be read: %s", strerror(-p->result));
+	return admin_error(c, 500, "",
+			   "the purge can't be written: %s; it may or may not last: repeat it",
+			   strerror(-p->result));
+}
+
 static enum admin_progress not_asked(struct admin_call *c, int error)
 {
 	if (error == -EBUSY)
 		return admin_error(c, 503, "", "too many counts are under way");
 	if (error == -EAGAIN)
 		return admin_error(c, 503, "", "no store is open, or one is being rebuilt");
-	return admin_error(c, 503, "", "the purge can't be written: %s", strerror(-error));
+	return admin_error(c, 503, "", "nothing was purged, since it can't be written: %s",
+			   strerror(-error));
 }
 
 /* What the log says, also where it fails or the client leaves. */
@@ -144,7 +155,7 @@ static enum admin_progress go_on(struct admin_call *c, struct purge *p)
 	if (!p->done)
 		return ADMIN_WAIT;
 	if (p->result != 0)
-		return admin_error(c, 500, "", "the purge can't be written: %s", strerror(-p->result));
+		return failed(c, p);
 	if (!p->names.dry_run)
 		stats_purged(stats_keeper_purges(c->admin->process->stats), p->names.scopes,
 			     p->names.count, p->names.soft);

@@ -145,8 +145,9 @@ static enum step_result bad_header(struct arriving *r)
 	char peer[SOCK_ADDR_TEXT];
 
 	stats_add(&r->w->stats->gauges.proxy_headers_bad, 1);
-	log_debug("proxy_header_bad", "peer=%s bytes=%zu", sock_addr_text(&r->a.peer, peer),
-		  r->header_bytes);
+	/* The peer is listed, so one of the two is configured wrongly: that is for the operator to know. */
+	log_write(log_due(&r->w->proxy_told) ? LOG_LEVEL_WARN : LOG_LEVEL_DEBUG, "proxy_header_bad",
+		  "peer=%s bytes=%zu", sock_addr_text(&r->a.peer, peer), r->header_bytes);
 	return STEP_DONE;
 }
 
@@ -201,12 +202,24 @@ static enum step_result pass(struct arriving *r, bool h2)
 	return STEP_DONE;
 }
 
+/* The client's certificate was not good enough. Faults that begin with "alert_" are what it thinks of ours. */
+static bool is_refusal(struct view reason)
+{
+	return view_eq(reason, VIEW("no_client_certificate")) ||
+	       view_eq(reason, VIEW("unknown_ca")) || view_starts(reason, VIEW("certificate"));
+}
+
+/* Anybody can make handshakes fail: told are those alone that an operator is asked about. */
 static enum step_result handshake_failed(struct arriving *r, const char *reason)
 {
+	bool told = is_refusal(view_str(reason)) && log_due(&r->w->refused_told);
+	struct view site = r->a.io != NULL ? tls_server_asked(r->a.io) : (struct view){ 0 };
 	char peer[SOCK_ADDR_TEXT];
 
 	stats_tls_failed(&r->w->stats->tls, reason);
-	log_debug("handshake_failed", "peer=%s reason=%s", sock_addr_text(&r->a.peer, peer), reason);
+	log_write(told ? LOG_LEVEL_INFO : LOG_LEVEL_DEBUG, "handshake_failed",
+		  "peer=%s site=%.*s reason=%s", sock_addr_text(&r->a.peer, peer), VIEW_ARG(site),
+		  reason);
 	return STEP_DONE;
 }
 

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "edge/brimctl_dial.h"
@@ -20,6 +21,7 @@ struct client {
 	char *fault;
 	char *bytes; /* what was received */
 	size_t filled, capacity;
+	bool changes; /* the call does: without an answer nobody knows whether it did */
 };
 
 int client_read_token(const char *file, char out[CLIENT_TOKEN_MAX + 1],
@@ -111,6 +113,11 @@ static int reserve(struct client *c, size_t n)
 	return 0;
 }
 
+static const char *left_open(const struct client *c)
+{
+	return c->changes ? ": it may or may not be done; ask again" : "";
+}
+
 static int receive(struct client *c, size_t until)
 {
 	struct io *io = c->to.io;
@@ -118,11 +125,13 @@ static int receive(struct client *c, size_t until)
 
 	while ((n = io->ops->read(io, c->bytes + c->filled, until - c->filled)) == -EAGAIN) {
 		if (!dial_wait(&c->to))
-			return dial_fail(c->fault, "no answer within %d s", DIAL_TIMEOUT_S);
+			return dial_fail(c->fault, "no answer within %d s%s", DIAL_TIMEOUT_S,
+					 left_open(c));
 	}
 	if (n <= 0)
 		return dial_fail(c->fault,
-				 "the node closed the connection before its answer was whole%s",
+				 "the node closed the connection before its answer was whole%s%s",
+				 left_open(c),
 				 io == &c->to.plain && strcmp(c->to.host, "localhost") != 0
 					 ? " (does it want https://?)"
 					 : "");
@@ -180,7 +189,7 @@ static int receive_answer(struct client *c, struct client_answer *out)
 int client_call(const struct client_target *target, const char *method, const char *path,
 		struct view body, struct client_answer *out, char out_fault[CLIENT_FAULT_BYTES])
 {
-	struct client c = { .fault = out_fault };
+	struct client c = { .fault = out_fault, .changes = strcmp(method, "GET") != 0 };
 	int r = dial_open(target, &c.to, out_fault);
 
 	if (r != 0)

@@ -527,8 +527,11 @@ bool request_client_stuck(struct request *r)
 {
 	if (!r->m.timed_out)
 		return false;
-	if (!r->x->ops->taking(r->x))
+	if (!r->x->ops->taking(r->x)) {
+		stats_add(&r->w->stats->gauges.send_timeouts, 1);
+		r->error = "send_timeout";
 		return true;
+	}
 	machine_deadline(&r->m, r->conf->limits.send_timeout_ms);
 	return false;
 }

@@ -201,7 +201,8 @@ enum store_reason request_tags(struct request *r, const struct http_response *st
 			       const struct cache_object *validated, struct cache_meta *m);
 /* A cache group of the target's origin, as a scope. */
 struct cache_scope request_group(struct request *r, struct view group);
-/* 0: all are purged; -EINPROGRESS: wakes the machine; -EAGAIN: the keeper is away or has no room; -EIO: not written. */
+/* 0: all are purged; -EINPROGRESS: wakes the machine; -EAGAIN: the keeper is away or has no room; -EOWNERDEAD: it went
+ * away with it; -EIO: not written. After the last two it may be purged or not. */
 int request_purge(struct request *r, struct purging *p) NODISCARD;
 /* Must the answer with this status wait for the invalidation of what is stored? */
 bool request_invalidates(const struct request *r, uint16_t status);

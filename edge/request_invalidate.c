@@ -134,6 +134,7 @@ enum step_result request_step_invalidate(struct machine *m)
 	case -EINPROGRESS:
 		return STEP_PARK;
 	case -EAGAIN:
+	case -EOWNERDEAD:
 		if (r->retries++ == RETRIES_MAX)
 			break;
 		machine_deadline(m, RETRY_MS);

@@ -140,21 +140,30 @@ static enum step_result bad_names(struct request *r, int error)
 	}
 }
 
+/* What is true: whoever reads that nothing was purged may rely on it. */
+static enum step_result not_purged(struct request *r, int error)
+{
+	if (error == -EIO)
+		return request_error(
+			r, 500, NULL,
+			"the purge could not be written to disk: it may not last; repeat it");
+	if (error == -EOWNERDEAD)
+		return request_error(
+			r, 503, NULL,
+			"the keeper went away meanwhile: it may or may not be purged; repeat it");
+	if (r->purging->done != 0)
+		return request_error(r, 503, NULL,
+				     "the keeper went away: not all was purged; repeat it");
+	return request_error(r, 503, NULL, "the keeper is away or busy: nothing was purged");
+}
+
 static enum step_result ask(struct request *r)
 {
-	switch (request_purge(r, r->purging)) {
-	case 0:
-		return answered(r);
-	case -EINPROGRESS:
+	int e = request_purge(r, r->purging);
+
+	if (e == -EINPROGRESS)
 		return STEP_PARK;
-	case -EAGAIN:
-		if (r->purging->done != 0)
-			return request_error(r, 503, NULL, "the keeper went away: not all was purged");
-		return request_error(r, 503, NULL, "the keeper is away: nothing was purged");
-	default:
-		return request_error(r, 500, NULL,
-				     "the purge could not be written to disk: it may not last");
-	}
+	return e == 0 ? answered(r) : not_purged(r, e);
 }
 
 enum step_result request_step_purge(struct machine *m)

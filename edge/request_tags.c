@@ -14,7 +14,7 @@
 #include "edge/tags.h"
 #include "edge/text.h"
 
-enum { GROUPS_MAX = 128, KEPT_MAX = TAGS_MAX + GROUPS_MAX, QUIET_MS = 60000 };
+enum { GROUPS_MAX = 128, KEPT_MAX = TAGS_MAX + GROUPS_MAX };
 
 struct cache_scope request_group(struct request *r, struct view group)
 {
@@ -43,13 +43,11 @@ static uint16_t read_groups(struct request *r, const struct http_fields *f, uint
 /* Counted each time, told once a minute. */
 static enum store_reason too_many(struct request *r, int error)
 {
-	struct mono now = clock_mono();
 	char path[256];
 
 	stats_add(&stats_site(r->w->stats, r->target.site->slot)->untaggable, 1);
-	if (r->w->tags_told.ms != 0 && now.ms - r->w->tags_told.ms < QUIET_MS)
+	if (!log_due(&r->w->tags_told))
 		return STORE_TAGS;
-	r->w->tags_told = now;
 	log_warn("tags_not_stored", "site=%.*s path=%s error=\"%s\" what=\"answers with more than 16 KiB or 1000 tags are relayed and not stored\"",
 		 VIEW_ARG(r->target.site->name),
 		 log_quote(r->target.path_only.p, r->target.path_only.n, path, sizeof(path)),

@@ -78,6 +78,7 @@ struct stats_gauges {
 	/* With origins, since the node's start; those resumed are among the handshakes, those that failed are not. */
 	uint64_t origin_tls_handshakes, origin_tls_resumed, origin_tls_failures;
 	uint64_t fills, tunnels; /* going on now */
+	uint64_t send_timeouts;	 /* answers given up since their client took nothing */
 	uint64_t hot_hits;	 /* objects found in the worker's memory, since the node's start */
 	uint64_t hot_bytes;	 /* what all of these take now */
 	uint64_t h2_streams;	 /* begun */

@@ -213,7 +213,9 @@ static void check_origin(struct tls_checker *t, const struct conf_origin *origin
 	conf_pointer_add(pointer, name);
 	conf_pointer_add(pointer, "tls");
 	stand_at(t, 1, "%s", pointer);
+	t->for_origin = true;
 	check_one(t, &origin->tls.client);
+	t->for_origin = false;
 	if (origin->tls.ca_path.n > 0)
 		check_ca(t, "ca", origin->tls.ca_path, origin->tls.ca);
 }

@@ -178,6 +178,44 @@ static bool check_key(const struct tls_checker *t, const char *key, const struct
 	return false;
 }
 
+/* extendedKeyUsage and keyUsage, as the other side looks at them. */
+static bool check_purpose(const struct tls_checker *t, const char *key, const struct tls_pair *p)
+{
+	int purpose = t->for_origin ? X509_PURPOSE_SSL_CLIENT : X509_PURPOSE_SSL_SERVER;
+
+	if (X509_check_purpose(p->leaf, purpose, 0) == 1)
+		return true;
+	ERR_clear_error();
+	TLS_TELL(t, key, "%s is not for TLS %s (keyUsage, extendedKeyUsage)",
+		 p->conf->certificate_path.p, t->for_origin ? "clients" : "servers");
+	return false;
+}
+
+static bool says_where_its_issuer_is(X509 *leaf)
+{
+	AUTHORITY_INFO_ACCESS *all = X509_get_ext_d2i(leaf, NID_info_access, NULL, NULL);
+	bool found = false;
+
+	for (int i = 0; i < sk_ACCESS_DESCRIPTION_num(all) && !found; i++)
+		found = OBJ_obj2nid(sk_ACCESS_DESCRIPTION_value(all, i)->method) == NID_ad_ca_issuers;
+	AUTHORITY_INFO_ACCESS_free(all);
+	return found;
+}
+
+/* Where the rest of a chain is left out, browsers fetch it and most other clients refuse. Which authorities clients know we can't
+ * tell: but one that publishes its certificate for fetching is hardly a root that all have. */
+static void check_complete(const struct tls_checker *t, const char *key, const struct tls_pair *p)
+{
+	if (!t->for_origin && sk_X509_num(p->chain) == 1 && X509_self_signed(p->leaf, 0) == 0 &&
+	    says_where_its_issuer_is(p->leaf))
+		WARN(t, key,
+		     "%s holds the site's certificate alone: who issued it is missing behind it, "
+		     "and clients "
+		     "that don't know that one will refuse it",
+		     p->conf->certificate_path.p);
+	ERR_clear_error();
+}
+
 /* What is left: the level of security that OpenSSL asks of keys and signatures. */
 static bool check_taken(const struct tls_checker *t, const char *key, const struct tls_pair *p)
 {
@@ -266,8 +304,9 @@ bool tls_pair_check(const struct tls_checker *t, const struct tls_pair_keys *key
 	}
 	out->leaf = sk_X509_value(p.chain, 0);
 	bool good = check_chain(t, keys->certificate, out) && check_key(t, keys->key, out) &&
-		    check_taken(t, keys->certificate, out);
+		    check_purpose(t, keys->certificate, out) && check_taken(t, keys->certificate, out);
 
+	check_complete(t, keys->certificate, out);
 	check_times(t, keys->certificate, out);
 	if (conf->ocsp.n > 0)
 		check_ocsp(t, keys->ocsp, out);

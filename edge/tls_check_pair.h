@@ -17,6 +17,7 @@ struct tls_checker {
 	size_t index, count;	     /* of the pair, and of how many in that object */
 	SSL_CTX *context;	     /* as the workers', to try pairs with */
 	STACK_OF(X509) * directory;  /* first certificates of "tls.directory" */
+	bool for_origin;	     /* the pair is what we show to an origin */
 };
 
 /* What a pair's files are called in its object; NULL: the object is all that there is to point at. */

@@ -144,6 +144,13 @@ int tls_server_stream(struct tls_server *s, const struct conf_listener *l, int f
 	return 0;
 }
 
+struct view tls_server_asked(struct io *io)
+{
+	const struct tls_identity *id = tls_identity_of(tls_ssl(io));
+
+	return id->site != NULL ? id->site->name : (struct view){ 0 };
+}
+
 static void describe(struct tls_identity *id, const SSL *ssl)
 {
 	struct text t = text_over(id->text, sizeof(id->text));

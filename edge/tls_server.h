@@ -27,6 +27,9 @@ int64_t tls_server_expiry(const struct tls_server *s, const struct conf_site *si
 int tls_server_stream(struct tls_server *s, const struct conf_listener *l, int fd, struct io **out)
 	NODISCARD;
 
+/* Of a handshake that failed: the site that the client had asked for; empty: it didn't come so far. */
+struct view tls_server_asked(struct io *io);
+
 /* --- after the handshake ------------------------------------------------------------------------- */
 
 /* Lives as long as the stream. */

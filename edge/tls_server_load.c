@@ -81,7 +81,9 @@ static int read_client_cas(struct tls_policy *p)
 	}
 	BIO_free(bio);
 	ERR_clear_error();
-	if (p->client_ca_names != NULL && sk_X509_NAME_num(p->client_ca_names) > 0)
+	/* Who stands in the file is trusted, a root or not, as an origin's "ca" is. */
+	if (p->client_ca_names != NULL && sk_X509_NAME_num(p->client_ca_names) > 0 &&
+	    X509_STORE_set_flags(p->client_cas, X509_V_FLAG_PARTIAL_CHAIN) == 1)
 		return 0;
 	log_error("client_ca_not_used", "site=%.*s", VIEW_ARG(p->site->name));
 	X509_STORE_free(p->client_cas);

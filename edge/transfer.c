@@ -21,8 +21,7 @@
 
 enum {
 	TRANSFER_MAGIC = 0x7472616e,
-	PUMP_BYTES = 1 << 20, /* a turn's share of one transfer */
-	REFUSAL_QUIET_MS = 60000,
+	PUMP_BYTES = 1 << 20,	/* a turn's share of one transfer */
 	FOLLOW_BYTES = 1 << 20, /* and of one follower */
 };
 
@@ -179,12 +178,8 @@ static enum step_result broke_off(struct transfer *t)
 /* A full or failing disk is the operator's business: told once a minute. */
 static void tell_refusal(struct worker *w, int error)
 {
-	struct mono now = clock_mono();
-
-	if (error == -EAGAIN || error == -EFBIG || error == -ECANCELED ||
-	    (w->refusal_told.ms != 0 && now.ms - w->refusal_told.ms < REFUSAL_QUIET_MS))
+	if (error == -EAGAIN || error == -EFBIG || error == -ECANCELED || !log_due(&w->refusal_told))
 		return;
-	w->refusal_told = now;
 	log_warn("store_refuses", "error=\"%s\" what=\"answers are relayed and not stored\"",
 		 strerror(-error));
 }

@@ -42,6 +42,8 @@ struct worker {
 	struct mono refusal_told;   /* when it was last logged that a store takes no more */
 	struct mono tls_fault_told; /* and that an origin's TLS failed */
 	struct mono tags_told;	    /* and that an answer has too many tags */
+	struct mono proxy_told;	    /* and that a PROXY header was bad */
+	struct mono refused_told;   /* and that a client's certificate was refused */
 	struct stats_worker *stats;
 	struct access_log *access;
 	struct list clients; /* of struct worker_client; connection_count of them */

@@ -7,15 +7,12 @@
 #include "edge/base/log.h"
 
 #include <stdarg.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "edge/base/clock.h"
-
-enum { LINE_BYTES = 2048 };
+enum { LINE_BYTES = 2048, QUIET_MS = 60000 };
 
 static struct {
 	int fd;
@@ -61,6 +58,16 @@ void log_write(enum log_level level, const char *event, const char *format, ...)
 	line[used++] = '\n';
 	if (write(the_log.fd, line, used) < 0)
 		return;
+}
+
+bool log_due(struct mono *told)
+{
+	struct mono now = clock_mono();
+
+	if (told->ms != 0 && now.ms - told->ms < QUIET_MS)
+		return false;
+	*told = now;
+	return true;
 }
 
 const char *log_quote(const char *bytes, size_t n, char *out, size_t out_bytes)

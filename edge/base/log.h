@@ -6,9 +6,11 @@
 #ifndef BRIM_BASE_LOG_H
 #define BRIM_BASE_LOG_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "edge/base/check.h"
+#include "edge/base/clock.h"
 
 enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARN, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
 
@@ -24,6 +26,10 @@ void log_write(enum log_level level, const char *event, const char *format, ...)
 #define log_warn(event, ...) log_write(LOG_LEVEL_WARN, event, __VA_ARGS__)
 #define log_info(event, ...) log_write(LOG_LEVEL_INFO, event, __VA_ARGS__)
 #define log_debug(event, ...) log_write(LOG_LEVEL_DEBUG, event, __VA_ARGS__)
+
+/* For what peers can make happen as often as they like: true at most once a minute, when it notes the time in *told (zero at
+ * first). */
+bool log_due(struct mono *told);
 
 /* v in double quotes, control characters escaped, cut to fit. Returns out. */
 const char *log_quote(const char *bytes, size_t n, char *out, size_t out_bytes);

@@ -2,6 +2,7 @@
 import socket
 import ssl
 import struct
+import subprocess
 
 import pytest
 
@@ -87,6 +88,8 @@ def test_who_must_send_one_and_does_not_is_cut_off(origin, make_node, sent):
         assert c.closed()
     assert origin.requests == []
     wait_until(lambda: sum(w["bad_proxy_headers"] for w in node.stats()["workers"]) == 1, "the count")
+    line = node.wait_log("proxy_header_bad")
+    assert line["level"] == "warn" and line["peer"].startswith("127.0.0.1:")
 
 
 def test_others_may_not_send_one(origin, make_node):
@@ -123,6 +126,49 @@ def test_connections_are_counted_by_client(origin, make_node):
     for c in held:
         c.close()
     wait_until(lambda: status("198.51.100.7") == 200, "the connections to be forgotten")
+
+
+V6 = SIGNATURE + b"\x21\x21" + struct.pack("!H16s16sHH", 36, socket.inet_pton(socket.AF_INET6, "::ffff:198.51.100.7"),
+                                           socket.inet_pton(socket.AF_INET6, "2001:db8::1"), 1234, 80)
+
+
+@pytest.mark.parametrize("header, client", [
+    (b"PROXY TCP6 2001:db8::7 2001:db8::1 1 2\r\n", "2001:db8::7"), (b"PROXY TCP6 ::ffff:198.51.100.7 ::1 1 2\r\n", "198.51.100.7"),
+    (V6, "198.51.100.7"), (SIGNATURE + b"\x21\0\0\0", "127.0.0.1"), (b"PROXY UNKNOWN what ever\r\n", "127.0.0.1"),
+    (SIGNATURE + b"\x21\x31" + struct.pack("!H", 216) + bytes(216), "127.0.0.1"), (SIGNATURE + b"\x20\x11\0\x02ab", "127.0.0.1")],
+    ids=["v1 IPv6", "v1 mapped", "v2 mapped", "unspecified", "unknown with words", "Unix", "local with bytes"])
+def test_other_headers(origin, make_node, header, client):
+    """Mapped addresses are IPv4's; of whom nothing is said, the peer is the client."""
+    origin.page("/a", b"hello", FRESH)
+    node = behind_a_proxy(make_node, origin)
+    with node.connect() as c:
+        c.send(header + GET)
+        assert c.response().body == b"hello"
+    assert node.access_log(1)[-1]["client"] == client
+
+
+def test_headers_that_are_too_long(origin, make_node):
+    """Version 1 has 107 bytes at most; version 2 what a header may have here, whatever length it says."""
+    node = behind_a_proxy(make_node, origin)
+    for header in (b"PROXY TCP4 1.2.3.4 1.2.3.4 1 " + b"0" * 80 + b"\r\n", SIGNATURE + b"\x21\x11\xff\xff" + bytes(65535)):
+        with node.connect() as c:
+            try:
+                c.send(header + GET)
+                assert c.until_closed() == b""
+            except ConnectionError:
+                pass
+    assert not origin.requests
+
+
+@pytest.mark.parametrize("http", ["1.1", "2"])
+def test_curl_says_who_it_is(origin, make_node, certs, http):
+    """Before TLS, by a program that others wrote."""
+    origin.page("/a", b"hello", FRESH)
+    node = behind_a_proxy(make_node, origin, tls=certs.issue(["a.test"]))
+    done = subprocess.run(["curl", "-q", "-sS", "--haproxy-protocol", f"--http{http}", "--cacert", certs.root, "--connect-to",
+                           f"a.test:443:{node.tls_address}", "-w", "%{http_version}", "https://a.test/a"], capture_output=True, timeout=60)
+    assert done.stdout == b"hello" + http.encode(), done.stderr
+    assert node.access_log(1)[-1]["client"] == "127.0.0.1"
 
 
 def test_purge_asks_for_both_addresses(origin, make_node):

@@ -5,6 +5,7 @@ import re
 import secrets
 import socket
 import subprocess
+import threading
 
 import pytest
 
@@ -89,6 +90,28 @@ def test_more_names_than_a_call_takes(stored):
     assert r.returncode == 1 and "before that, 20000 were purged" in r.stderr and r.stdout == ""
     answers = done(brimctl("-s", stored.admin_address, "--json", "purge", "-", stdin=names)).splitlines()
     assert len(answers) == 3 and all(json.loads(a)["purge"] for a in answers)
+
+
+def test_a_purge_without_an_answer_is_told_as_such(tmp_path):
+    """As when the keeper dies: it may have been done."""
+    path = str(tmp_path / "admin.sock")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        listener.listen(2)
+
+        def serve_nothing():
+            for _ in range(2):
+                with listener.accept()[0] as s:
+                    while b"\r\n\r\n" not in s.recv(65536, socket.MSG_PEEK):
+                        pass
+                    s.recv(65536)
+        thread = threading.Thread(target=serve_nothing)
+        thread.start()
+        purge = brimctl("-s", "unix:" + path, "purge", "--all")
+        status = brimctl("-s", "unix:" + path, "status")
+        thread.join()
+    assert purge.returncode != 0 and "closed the connection" in purge.stderr and "may or may not be done" in purge.stderr
+    assert status.returncode != 0 and "may or may not" not in status.stderr
 
 
 def test_purge_refused(stored):

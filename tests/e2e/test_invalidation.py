@@ -1,7 +1,10 @@
 """An unsafe method's success makes what it changed unusable, before its own answer is out."""
+import os
+
 import pytest
 
 from brimtest import Gate
+from brimtest.look import until_hit
 
 FRESH = {"Cache-Control": "max-age=3600"}
 
@@ -96,3 +99,31 @@ def test_many_groups_at_once(origin, node):
     origin.page("/do", b"done", {"Cache-Group-Invalidation": ", ".join(f'"g{i}"' for i in range(20))})
     node.request("POST", "/do")
     assert not any(node.get(f"/{i}").hit for i in range(20))
+
+
+def test_what_lies_in_another_store_goes(origin, make_node):
+    """With a second store, half of the URLs belong there; the first one's copies must not come back when it is gone."""
+    pages = [f"/{i}" for i in range(12)]
+
+    @origin.route("*")
+    def page(x):
+        x.reply(b"%d" % origin.count(x.request.target, "POST"), FRESH if x.request.method == "GET" else {})
+
+    node = make_node(origin, start=False)
+    one = node.conf["stores"]
+    other = {"name": "other", "path": os.path.join(node.directory, "sites.d"), "size": "256MiB"}
+
+    def run_with(stores):
+        node.stop()
+        node.conf["stores"] = stores
+        node.write_conf()
+        node.start()
+
+    node.start()
+    for t in pages:
+        until_hit(node, t)
+    run_with([*one, other])
+    for t in pages:
+        assert node.request("POST", t).status == 200
+    run_with(one)
+    assert [node.get(t).body for t in pages] == [b"1"] * 12

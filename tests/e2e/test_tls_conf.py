@@ -139,10 +139,35 @@ def test_what_is_in_the_files(checker, certs, pair):
          certificate=[pair.certificate, other.certificate], key=[pair.key])
     old = certs.issue("a.test", digest="sha1")
     said(f"{at}certificate: OpenSSL refuses {old.certificate}: ca md too weak", **old.conf)
+    client = certs.issue("a.test", usage="clientAuth")
+    said(f"{at}certificate: {client.certificate} is not for TLS servers (keyUsage, extendedKeyUsage)", **client.conf)
     weak = checker.write("weak.key", openssl("genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:1024"))
     openssl("req", "-x509", "-new", "-key", weak, "-subj", "/CN=a.test", "-addext", "subjectAltName=DNS:a.test", "-days", "30",
             "-out", f"{checker.directory}/weak.pem")
     said(f"{at}key: {weak} is too weak a key: RSA needs 2048 bits", certificate=f"{checker.directory}/weak.pem", key=weak)
+
+
+def test_a_certificate_towards_origins_is_for_clients(checker, certs):
+    server, client = certs.issue("me", usage="serverAuth"), certs.issue("me", usage="clientAuth")
+    origin = checker.conf["origins"]["o"] = {"servers": [{"url": "https://o.test"}], "tls": server.conf}
+    assert checker.faults() == [
+        f"/origins/o/tls/certificate: {server.certificate} is not for TLS clients (keyUsage, extendedKeyUsage)"]
+    origin["tls"] = client.conf
+    assert checker.warnings() == []
+
+
+def test_a_chain_that_is_left_out_is_a_warning(checker, certs):
+    """Where the certificate says that its issuer's can be had: an issuer that is a root may be known to all clients."""
+    pair = certs.issue("a.test", more="authorityInfoAccess=caIssuers;URI:http://ca.test/ca.der")
+    checker.site["tls"] = pair.conf
+    assert checker.warnings() == []
+    checker.site["tls"] = pair.conf | {"certificate": pair.leaf}
+    assert checker.warnings() == [
+        f"/sites/0/tls/certificate: warning: {pair.leaf} holds the site's certificate alone: who issued it is missing behind it, "
+        "and clients that don't know that one will refuse it"]
+    checker.site["tls"] = (certs.issue("a.test")).conf
+    checker.site["tls"]["certificate"] = checker.site["tls"]["certificate"].replace(".pem", ".leaf.pem")
+    assert checker.warnings() == []
 
 
 def test_every_host_needs_a_name_in_a_certificate(checker, certs):

@@ -106,8 +106,9 @@ class Certs:
         openssl("ca", "-batch", "-notext", "-config", self._path("config"), "-in", out + ".csr", "-cert", issuer, "-keyfile",
                 issuer_key, "-startdate", date(start), "-enddate", date(end), "-extfile", out + ".ext", "-out", out, "-md", digest)
 
-    def issue(self, names, kind="ec", days=90, not_before=None, not_after=None, usage="serverAuth,clientAuth", digest="sha256"):
-        """A Pair for host names and addresses (or one). not_before, not_after: datetimes; else from now, for that many days."""
+    def issue(self, names, kind="ec", days=90, not_before=None, not_after=None, usage="serverAuth,clientAuth", digest="sha256", more=""):
+        """A Pair for host names and addresses (or one). not_before, not_after: datetimes; else from now, for that many days.
+        more: lines of extensions."""
         names = [names] if isinstance(names, str) else list(names)
         self.count += 1
         stem = self._path(f"{self.count}-{names[0].replace('*', '_').replace(':', '.')}")
@@ -115,7 +116,7 @@ class Certs:
         end = not_after or (not_before or datetime.datetime.now(datetime.timezone.utc)) + datetime.timedelta(days=days)
         self._sign(key, stem + ".leaf.pem", names[0], self.intermediate, self.intermediate_key,
                    "basicConstraints=critical,CA:FALSE\nkeyUsage=critical,digitalSignature\n"
-                   f"extendedKeyUsage={usage}\nsubjectAltName={','.join(map(alternative, names))}\n", not_before, end, digest)
+                   f"extendedKeyUsage={usage}\nsubjectAltName={','.join(map(alternative, names))}\n{more}\n", not_before, end, digest)
         with open(stem + ".pem", "w") as out:
             for part in (stem + ".leaf.pem", self.intermediate):
                 with open(part) as f:

@@ -346,12 +346,48 @@ static void test_a_killed_owner_is_swept(void **state)
 	assert_int_equal(world_claim(&w, &key, &wait, &claim), CACHE_CLAIM_WAIT);
 	end(&o, true);
 	shared_worker_gone(w.shared, 1, o.pid);
-	claim_sweep_worker(w.shared, 1);
+	assert_true(claim_sweep_worker(w.shared, 1));
 	world_wait(&w, 0);
 	assert_int_equal(world_keep(&w), 0);
 	assert_int_equal(cache_claims_held(w.shared), 0);
 	assert_int_equal(world_claim(&w, &key, &wait, &claim), CACHE_CLAIM_OWNED);
 	cache_claim_drop(&claim);
+	world_close(&w);
+}
+
+static void stop_with_mutexes(struct world *w, struct other *self)
+{
+	for (unsigned i = 0; i < SHARED_STRIPES; i++)
+		assert_int_equal(pthread_mutex_lock(&w->shared->stripes[i].mutex), 0);
+	other_says(self);
+	raise(SIGSTOP);
+	for (unsigned i = 0; i < SHARED_STRIPES; i++)
+		pthread_mutex_unlock(&w->shared->stripes[i].mutex);
+}
+
+/* A sweep, and a worker that attaches, don't wait for a process that is stopped; what they leave is swept later. */
+static void test_a_stopped_holder_keeps_nobody(void **state)
+{
+	struct other dead, stopped;
+	struct world w;
+
+	(void)state;
+	world_prepare(&w);
+	dead = other_start(&w, 1, hold_a);
+	await(&dead);
+	end(&dead, true);
+	shared_worker_gone(w.shared, 1, dead.pid);
+	stopped = other_start(&w, 2, stop_with_mutexes);
+	await(&stopped);
+	assert_int_equal(waitpid(stopped.pid, NULL, WUNTRACED), stopped.pid);
+	assert_false(claim_sweep_worker(w.shared, 1));
+	world_attach(&w, 0);
+	assert_int_equal(cache_claims_held(w.shared), 1);
+	kill(stopped.pid, SIGCONT);
+	end(&stopped, false);
+	assert_true(claim_sweep_worker(w.shared, 1));
+	assert_int_equal(world_keep(&w), 0);
+	assert_int_equal(cache_claims_held(w.shared), 0);
 	world_close(&w);
 }
 
@@ -371,7 +407,7 @@ static void test_a_successor_sweeps_and_is_not_swept(void **state)
 	world_attach(&w, 0);
 	claim = world_own(&w, &key);
 	shared_worker_gone(w.shared, 0, o.pid);
-	claim_sweep_worker(w.shared, 0);
+	assert_true(claim_sweep_worker(w.shared, 0));
 	assert_int_equal(world_keep(&w), 0);
 	assert_int_equal(cache_claims_held(w.shared), 1);
 	assert_int_equal(atomic_load(&claim_slot(claim)->state), CLAIM_FILLING);
@@ -450,9 +486,9 @@ static void test_a_storm_with_kills_leaves_nothing(void **state)
 		end(&a, true);
 		end(&b, true);
 		shared_worker_gone(w.shared, 1, a.pid);
-		claim_sweep_worker(w.shared, 1);
+		assert_true(claim_sweep_worker(w.shared, 1));
 		shared_worker_gone(w.shared, 2, b.pid);
-		claim_sweep_worker(w.shared, 2);
+		assert_true(claim_sweep_worker(w.shared, 2));
 	}
 	world_attach(&w, 0);
 	for (unsigned i = 0; i < 5; i++) { /* repairs what nobody has touched since */
@@ -527,6 +563,7 @@ int main(void)
 		cmocka_unit_test(test_another_worker_owns_it_and_wakes_us),
 		cmocka_unit_test(test_a_slot_that_has_a_new_owner_is_not_freed),
 		cmocka_unit_test(test_a_killed_owner_is_swept),
+		cmocka_unit_test(test_a_stopped_holder_keeps_nobody),
 		cmocka_unit_test(test_a_successor_sweeps_and_is_not_swept),
 		cmocka_unit_test(test_a_mutex_held_by_the_dead_is_repaired),
 		cmocka_unit_test(test_a_storm_with_kills_leaves_nothing),

@@ -434,6 +434,31 @@ static void test_urls_that_are_known(void **state)
 	world_close(&w);
 }
 
+/* What an index doesn't say yet may come to light. */
+static void test_urls_of_a_store_in_doubt_are_known(void **state)
+{
+	static const struct {
+		enum shared_store_state state;
+		enum shared_reason reason;
+		bool known;
+	} cases[] = {
+		{ STORE_OUT, REASON_NONE, true },     { STORE_REBUILDING, REASON_NONE, true },
+		{ STORE_FAILED, REASON_INDEX, true }, { STORE_FAILED, REASON_SYNC, false },
+		{ STORE_OPEN, REASON_NONE, false },
+	};
+	struct world w;
+	struct cache_key key = world_key("/a");
+
+	(void)state;
+	world_open(&w);
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		atomic_store(&w.store->reason, cases[i].reason);
+		atomic_store(&w.store->state, cases[i].state);
+		assert_int_equal(cache_url_known(w.cache, key.primary), cases[i].known);
+	}
+	world_close(&w);
+}
+
 /* The index is cut off under our feet: the store goes, the worker stays. In a child, since the handle can't be closed
  * afterwards. */
 static void lose_the_index(struct world *w, const struct cache_key *key)
@@ -503,6 +528,7 @@ int main(void)
 		cmocka_unit_test(test_a_refresh_of_what_is_being_evicted_is_refused),
 		cmocka_unit_test(test_hits_are_counted_and_saturate),
 		cmocka_unit_test(test_urls_that_are_known),
+		cmocka_unit_test(test_urls_of_a_store_in_doubt_are_known),
 		cmocka_unit_test(test_a_fault_under_the_index_costs_the_store),
 		cmocka_unit_test(test_status),
 	};

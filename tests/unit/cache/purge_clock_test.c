@@ -390,6 +390,28 @@ static void test_no_letters_while_the_keeper_is_away(void **state)
 	world_close(&w);
 }
 
+/* Whether it was taken decides what may be said of it. */
+static void test_a_keeper_that_goes_away_with_a_letter(void **state)
+{
+	struct world w;
+	struct cache_scope scope = cache_scope_all();
+	struct cache_purge_ask ask = { 0 };
+	uint64_t sequence;
+	uint32_t cursor = 0;
+
+	(void)state;
+	world_open(&w);
+	assert_int_equal(cache_purge_ask(w.cache, &ask, &scope, 1, false, &w.wake, &sequence),
+			 -EINPROGRESS);
+	assert_non_null(purge_mailbox_take(w.shared, &cursor, false));
+	shared_keeper_gone(w.shared);
+	world_wait(&w, 0);
+	assert_int_equal(cache_purge_ask(w.cache, &ask, &scope, 1, false, &w.wake, &sequence),
+			 -EOWNERDEAD);
+	assert_int_equal(ask.slot, 0);
+	world_close(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -407,6 +429,7 @@ int main(void)
 		cmocka_unit_test(test_a_cancelled_letter_is_freed_by_its_answer),
 		cmocka_unit_test(test_a_new_keeper_does_what_the_old_one_had_taken),
 		cmocka_unit_test(test_no_letters_while_the_keeper_is_away),
+		cmocka_unit_test(test_a_keeper_that_goes_away_with_a_letter),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

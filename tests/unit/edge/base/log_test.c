@@ -73,6 +73,17 @@ static void quoting(void **state)
 	assert_string_equal(log_quote("x", 1, out, 3), "\"\"");
 }
 
+static void what_peers_can_repeat_is_told_once(void **state)
+{
+	struct mono told = { 0 };
+
+	(void)state;
+	assert_true(log_due(&told));
+	assert_false(log_due(&told));
+	told.ms -= 60000;
+	assert_true(log_due(&told));
+}
+
 static void a_broken_assertion_logs_and_aborts(void **state)
 {
 	char line[256];
@@ -99,6 +110,7 @@ int main(void)
 		cmocka_unit_test(levels_hold),
 		cmocka_unit_test(long_lines_are_cut),
 		cmocka_unit_test(quoting),
+		cmocka_unit_test(what_peers_can_repeat_is_told_once),
 		cmocka_unit_test(a_broken_assertion_logs_and_aborts),
 	};
 	int fds[2];

@@ -86,14 +86,12 @@ static bool choose_suites(SSL_CTX *c)
 struct ssl_ctx_st *tls_context(bool server)
 {
 	SSL_CTX *c = SSL_CTX_new(server ? TLS_server_method() : TLS_client_method());
-	uint64_t options = SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION;
+	uint64_t options = SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_ENABLE_KTLS;
 
 	if (c == NULL)
 		return NULL;
 	if (server)
 		options |= SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_PRIORITIZE_CHACHA;
-	if (kernel_has_tls)
-		options |= SSL_OP_ENABLE_KTLS;
 	SSL_CTX_set_options(c, options);
 	SSL_CTX_set_mode(c, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
 				    SSL_MODE_RELEASE_BUFFERS);
@@ -116,14 +114,9 @@ struct tls *tls_of(const struct io *io)
 	return t;
 }
 
-static bool asks_kernel(const struct tls *t)
-{
-	return (SSL_get_options(t->ssl) & SSL_OP_ENABLE_KTLS) != 0;
-}
-
 static int attach(struct tls *t)
 {
-	BIO *bio = asks_kernel(t) ? BIO_new_socket(t->io.fd, BIO_NOCLOSE) : tls_bio_new(t);
+	BIO *bio = kernel_has_tls ? BIO_new_socket(t->io.fd, BIO_NOCLOSE) : tls_bio_new(t);
 
 	if (bio == NULL)
 		return -ENOMEM;
@@ -159,8 +152,8 @@ struct ssl_st *tls_ssl(struct io *io)
 
 /* --- the handshake --------------------------------------------------------------------------------- */
 
-/* A peer that asks for new keys gets records that it can't read from the next SSL_write: the kernel goes on with the old
- * ones. So there is none from here on: what is being sent leaves past OpenSSL, then the stream ends. */
+/* A peer that asks for new keys gets records that it can't read from the next SSL_write: the kernel, or our own sealing, goes
+ * on with the old ones. So there is none from here on: what is being sent leaves past OpenSSL, then the stream ends. */
 static void on_message(int sent, int version, int type, const void *p, size_t n, SSL *ssl, void *arg)
 {
 	const unsigned char *message = p;
@@ -174,28 +167,40 @@ static void on_message(int sent, int version, int type, const void *p, size_t n,
 		t->io.closing = true;
 }
 
-static int use_keys(struct tls *t)
+static void watch_keys(struct tls *t)
+{
+	SSL_set_msg_callback(t->ssl, on_message);
+	SSL_set_msg_callback_arg(t->ssl, t);
+}
+
+static int use_kernel(struct tls *t)
 {
 	BIO *ours;
 
-	t->shaken = true;
-	t->io.early = t->early != NULL;
-	if (!asks_kernel(t))
-		return 0;
 	t->kernel_sends = BIO_get_ktls_send(SSL_get_wbio(t->ssl)) != 0;
 	t->kernel_receives = BIO_get_ktls_recv(SSL_get_rbio(t->ssl)) != 0;
 	t->io.splices_in = t->kernel_receives;
 	if (t->kernel_sends) {
 		t->io.splices_out = true;
 		t->io.ops = &tls_kernel_ops;
-		SSL_set_msg_callback(t->ssl, on_message);
-		SSL_set_msg_callback_arg(t->ssl, t);
+		watch_keys(t);
 		return 0;
 	}
 	ours = tls_bio_new(t);
 	if (ours == NULL)
 		return -ENOMEM;
 	SSL_set0_wbio(t->ssl, ours);
+	return 0;
+}
+
+static int use_keys(struct tls *t)
+{
+	t->shaken = true;
+	t->io.early = t->early != NULL;
+	if (kernel_has_tls)
+		return use_kernel(t);
+	if (tls_seal_ready(&t->seal))
+		watch_keys(t);
 	return 0;
 }
 
@@ -253,7 +258,7 @@ int tls_handshake(struct io *io)
 			handshake_failed(t); /* asked before another call clears the errors */
 		r = tls_push(t, false);
 		/* Our BIO asks for another call when the buffer was full; it has been emptied. */
-	} while (why == SSL_ERROR_WANT_WRITE && r == 0 && !asks_kernel(t));
+	} while (why == SSL_ERROR_WANT_WRITE && r == 0 && !kernel_has_tls);
 	if (t->broken)
 		return -EPROTO;
 	if (done == 1 && (r == 0 || r == -EAGAIN))

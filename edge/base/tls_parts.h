@@ -1,4 +1,5 @@
-/* Among the files of TLS streams (tls.c: contexts and handshakes; tls_stream.c: payload; tls_fault.c: what went wrong). */
+/* Among the files of TLS streams (tls.c: contexts and handshakes; tls_stream.c: payload; tls_gather.c: records on their
+ * way to the socket; tls_fault.c: what went wrong). */
 #ifndef BRIM_BASE_TLS_PARTS_H
 #define BRIM_BASE_TLS_PARTS_H
 
@@ -6,8 +7,14 @@
 #include <openssl/ssl.h>
 
 #include "edge/base/tls.h"
+#include "edge/base/tls_seal.h"
 
-enum { TLS_MAGIC = 0x746c7373, TLS_EARLY_BYTES = 16 << 10 };
+enum {
+	TLS_MAGIC = 0x746c7373,
+	TLS_EARLY_BYTES = 16 << 10,
+	TLS_BATCH_BYTES = 64 << 10,			 /* of payload, in one write */
+	TLS_GATHER_BYTES = TLS_BATCH_BYTES + (24 << 10), /* with what records add, small ones too */
+};
 
 struct tls {
 	struct io io;
@@ -22,6 +29,9 @@ struct tls {
 	char *early;
 	size_t early_from, early_until;
 	const char *fault;
+	/* Our own sealing, once OpenSSL has handed out the keys; then also its next record's type, 0 for payload. */
+	struct tls_seal seal;
+	uint8_t record_type;
 	/* Sealed records that the socket did not take. */
 	char *held;
 	size_t held_from, held_until;
@@ -34,10 +44,24 @@ struct tls *tls_of(const struct io *io);
 
 /* tls_stream.c */
 extern const struct io_ops tls_user_ops, tls_kernel_ops;
-/* A BIO that gathers records into the process's buffer and receives from the socket. NULL: no memory. */
+
+/* tls_gather.c: a place behind the records that are gathered (NULL: it has less room), and so many more that lie there. */
+unsigned char *tls_gather_room(size_t n);
+void tls_gather_add(size_t n);
+bool tls_gather_any(void);
+void tls_gather_drop(void);
+/* A BIO that gathers records, takes OpenSSL's keys for sending, and receives from the socket. NULL: no memory. */
 BIO *tls_bio_new(struct tls *t);
 /* What was gathered leaves; what the socket doesn't take is held. 0 all is out; -EAGAIN some is held; else broken. */
 int tls_push(struct tls *t, bool more) NODISCARD;
+/* The same for what is held. */
+int tls_push_held(struct tls *t) NODISCARD;
+
+static inline int tls_broken(struct tls *t, int error)
+{
+	t->broken = true;
+	return error;
+}
 
 /* Before a call whose failure is to be explained. Clearing is dear, and there is hardly ever one left. */
 static inline void tls_forget_errors(void)

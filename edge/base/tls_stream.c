@@ -4,10 +4,10 @@
  * By the kernel: sends go to the socket itself, since its keys are there; the alert that ends the stream is a record of
  * another type, told by a control message. OpenSSL is asked to read only (a TLS 1.3 peer's tickets and key updates).
  *
- * In user space: payload is sealed by OpenSSL into records that gather in a buffer of the process, and leave for the
- * socket by one call for up to BATCH_BYTES of them. Between calls the buffer is empty: what the socket didn't
- * take is copied to memory of the stream's own, and until that is sent nothing more is sealed, so a
- * slow reader costs one batch, and that of a single record once it has been slow.
+ * In user space: payload is read to where it will lie in records, in the process's buffer, sealed there, and leaves for the
+ * socket by one call for up to TLS_BATCH_BYTES of it (tls_gather.c). What the socket didn't take is held in memory, and until that
+ * is sent nothing more is sealed, so a slow reader costs one batch, and that of a single record once it has been slow.
+ * Where OpenSSL kept the keys for itself its SSL_write does the sealing, a record at a time.
  * After a pause records are small for a while: one of 16 KiB can only be read when its last segment is there, and at
  * first the network takes ten segments per round trip.
  */
@@ -27,175 +27,15 @@
 #include "edge/base/tls_parts.h"
 
 enum {
-	RECORD_BYTES = 16 << 10,
-	BATCH_BYTES = 64 << 10,			 /* of payload, in one write */
-	CALL_BYTES = 256 << 10,			 /* of payload, in one call of ours */
-	GATHER_BYTES = BATCH_BYTES + (24 << 10), /* with what records add, small ones too */
-	HELD_MAX = 2 * GATHER_BYTES, /* a batch, and our alerts to a peer that provokes them and reads none */
+	CALL_BYTES = 256 << 10,	   /* of payload, in one call of ours */
 	SMALL_RECORD_BYTES = 1300, /* fits into a segment */
 	SMALL_BYTES = 16 << 10,	   /* so much leaves in small records after a pause */
 	WHOLE_BYTES = 4096,	   /* what is no longer than this needs no cutting */
 	PAUSE_MS = 1000,
+	RECORDS_MAX = SMALL_BYTES / SMALL_RECORD_BYTES + TLS_BATCH_BYTES / TLS_RECORD_BYTES + 2, /* in a batch */
 };
-
-/* The process's one buffer: empty but while one of these functions runs. */
-static struct {
-	size_t gathered;
-	char records[GATHER_BYTES];
-	char payload[BATCH_BYTES];
-} shared;
-
-/* --- our BIO ------------------------------------------------------------------------------------ */
-
-static int bio_write(BIO *bio, const char *p, size_t n, size_t *out_n)
-{
-	BIO_clear_retry_flags(bio);
-	if (n > sizeof(shared.records) - shared.gathered) {
-		BIO_set_retry_write(bio);
-		return 0;
-	}
-	memcpy(shared.records + shared.gathered, p, n);
-	shared.gathered += n;
-	*out_n = n;
-	return 1;
-}
-
-static int bio_read(BIO *bio, char *p, size_t n, size_t *out_n)
-{
-	struct tls *t = BIO_get_data(bio);
-	ssize_t got = recv(t->io.fd, p, n, MSG_DONTWAIT);
-
-	BIO_clear_retry_flags(bio);
-	if (got > 0) {
-		*out_n = (size_t)got;
-		return 1;
-	}
-	if (got < 0 && (errno == EAGAIN || errno == EINTR))
-		BIO_set_retry_read(bio);
-	t->at_end = got == 0;
-	return 0;
-}
-
-static long bio_control(BIO *bio, int command, long number, void *p)
-{
-	const struct tls *t = BIO_get_data(bio);
-
-	(void)number;
-	(void)p;
-	if (command == BIO_CTRL_EOF)
-		return t->at_end;
-	return command == BIO_CTRL_FLUSH;
-}
-
-static BIO_METHOD *make_method(void)
-{
-	BIO_METHOD *m = BIO_meth_new(BIO_TYPE_SOURCE_SINK | BIO_get_new_index(), "brim");
-
-	if (m != NULL) {
-		BIO_meth_set_write_ex(m, bio_write);
-		BIO_meth_set_read_ex(m, bio_read);
-		BIO_meth_set_ctrl(m, bio_control);
-	}
-	return m;
-}
-
-BIO *tls_bio_new(struct tls *t)
-{
-	static BIO_METHOD *method; /* made once, never changed */
-	BIO *bio;
-
-	if (method == NULL)
-		method = make_method();
-	bio = method != NULL ? BIO_new(method) : NULL;
-	if (bio == NULL)
-		return NULL;
-	BIO_set_data(bio, t);
-	BIO_set_init(bio, 1);
-	return bio;
-}
-
-/* --- records on their way to the socket ----------------------------------------------------------- */
-
-static int broken(struct tls *t, int error)
-{
-	t->broken = true;
-	return error;
-}
-
-/* Bytes sent; what the socket doesn't take is no error. */
-static int64_t send_some(struct tls *t, const char *p, size_t n, bool more)
-{
-	ssize_t sent = send(t->io.fd, p, n, MSG_NOSIGNAL | MSG_DONTWAIT | (more ? MSG_MORE : 0));
-
-	if (sent >= 0)
-		return sent;
-	return errno == EAGAIN || errno == EINTR ? 0 : broken(t, -errno);
-}
-
-static int wait_for_room(struct tls *t)
-{
-	t->io.holds = true;
-	t->io.wait = WATCH_WRITE;
-	t->batch_bytes = RECORD_BYTES;
-	return -EAGAIN;
-}
-
-/* A copy behind what is held already. */
-static int hold(struct tls *t, const char *p, size_t n)
-{
-	size_t before = t->held_until - t->held_from;
-	char *held = before + n <= HELD_MAX ? malloc(before + n) : NULL;
-
-	if (held == NULL)
-		return broken(t, -ENOBUFS);
-	if (before > 0)
-		memcpy(held, t->held + t->held_from, before);
-	memcpy(held + before, p, n);
-	free(t->held);
-	t->held = held;
-	t->held_from = 0;
-	t->held_until = before + n;
-	return wait_for_room(t);
-}
-
-static int push_held(struct tls *t)
-{
-	int64_t sent;
-
-	if (t->held == NULL)
-		return 0;
-	sent = send_some(t, t->held + t->held_from, t->held_until - t->held_from, false);
-	if (sent < 0)
-		return (int)sent;
-	t->held_from += (size_t)sent;
-	if (t->held_from < t->held_until)
-		return wait_for_room(t);
-	free(t->held);
-	t->held = NULL;
-	t->held_from = t->held_until = 0;
-	t->io.holds = false;
-	return 0;
-}
-
-int tls_push(struct tls *t, bool more)
-{
-	size_t n = shared.gathered;
-	int64_t sent;
-	int r = push_held(t);
-
-	shared.gathered = 0;
-	if (r != 0 && r != -EAGAIN)
-		return r;
-	if (n == 0)
-		return r;
-	sent = r == 0 ? send_some(t, shared.records, n, more) : 0;
-	if (sent < 0)
-		return (int)sent;
-	t->io.corked = more;
-	if ((size_t)sent < n)
-		return hold(t, shared.records + sent, n - (size_t)sent);
-	return 0;
-}
+_Static_assert(TLS_BATCH_BYTES + RECORDS_MAX * TLS_RECORD_EXTRA <= TLS_GATHER_BYTES,
+	       "a batch has room");
 
 /* --- reading --------------------------------------------------------------------------------------- */
 
@@ -214,7 +54,7 @@ static int64_t read_failed(struct tls *t, int r)
 	default:
 		t->fault = tls_fault_name(t->ssl);
 		t->deaf = true;
-		return broken(t, -EPIPE);
+		return tls_broken(t, -EPIPE);
 	}
 }
 
@@ -257,7 +97,7 @@ static int64_t tls_read(struct io *io, void *p, size_t n)
 	r = r == 1 ? (int64_t)got : read_failed(t, (int)r);
 	if (io->early)
 		io->early = !SSL_is_init_finished(t->ssl);
-	if (shared.gathered > 0) { /* an alert of ours, or the tickets at the end of the handshake */
+	if (tls_gather_any()) { /* an alert of ours, or the tickets at the end of the handshake */
 		int e = tls_push(t, false);
 
 		if (e != 0 && e != -EAGAIN)
@@ -273,66 +113,7 @@ static bool tls_buffered(const struct io *io)
 	return t->early_from < t->early_until || (!t->starved && SSL_has_pending(t->ssl) == 1);
 }
 
-/* --- writing in user space --------------------------------------------------------------------------- */
-
-static void note_pause(struct tls *t)
-{
-	int64_t now = clock_mono().ms;
-
-	if (t->batch_bytes == 0)
-		t->batch_bytes = BATCH_BYTES;
-	if (t->sent_ms == 0 || now - t->sent_ms > PAUSE_MS)
-		t->small_left = SMALL_BYTES;
-	t->sent_ms = now;
-}
-
-/* How much of n bytes goes to OpenSSL at once: it cuts what is longer than a record by itself. */
-static size_t next_cut(struct tls *t, size_t n, bool whole)
-{
-	size_t cut = t->small_left > 0 && !whole && n > SMALL_RECORD_BYTES ? SMALL_RECORD_BYTES : n;
-
-	t->small_left -= cut < t->small_left ? cut : t->small_left;
-	return cut;
-}
-
-/* Before the client has ended its handshake an ordinary write would wait for that. */
-static int write_record(struct tls *t, const char *p, size_t n, size_t *out_n)
-{
-	return t->io.early && !SSL_is_init_finished(t->ssl) ? SSL_write_early_data(t->ssl, p, n, out_n)
-							    : SSL_write_ex(t->ssl, p, n, out_n);
-}
-
-/* The gathering buffer has room for all of it. */
-static int seal(struct tls *t, const char *p, size_t n)
-{
-	bool whole = n <= WHOLE_BYTES;
-
-	while (n > 0) {
-		size_t cut = next_cut(t, n, whole), written;
-
-		tls_forget_errors();
-		if (write_record(t, p, cut, &written) != 1) {
-			shared.gathered = 0;
-			t->fault = tls_fault_name(t->ssl);
-			return broken(t, -EPIPE);
-		}
-		p += written;
-		n -= written;
-	}
-	return 0;
-}
-
-/* Seals and sends n bytes. 0: the socket took all; -EAGAIN: some is held, and all n are taken all the same. */
-static int send_batch(struct tls *t, const char *p, size_t n, bool more)
-{
-	int r = seal(t, p, n);
-
-	if (r == 0)
-		r = tls_push(t, more);
-	if (r == 0 && t->batch_bytes < BATCH_BYTES)
-		t->batch_bytes *= 2;
-	return r;
-}
+/* --- where payload comes from --------------------------------------------------------------------------- */
 
 struct source {
 	const struct iovec *v; /* NULL: a file or a pipe */
@@ -342,22 +123,17 @@ struct source {
 	bool pipe;
 };
 
-/* Up to n bytes of the pieces. One that is large enough is not copied. */
-static struct view next_pieces(struct source *s, size_t n)
+/* Up to n bytes of the pieces. */
+static size_t copy_pieces(struct source *s, char *to, size_t n)
 {
-	struct view out = { shared.payload, 0 };
+	size_t copied = 0;
 
-	while (s->left > 0 && out.n < n) {
-		size_t rest = s->v->iov_len - s->offset, take = rest < n - out.n ? rest : n - out.n;
-		const char *p = (const char *)s->v->iov_base + s->offset;
+	while (s->left > 0 && copied < n) {
+		size_t rest = s->v->iov_len - s->offset, take = rest < n - copied ? rest : n - copied;
 
-		if (out.n == 0 && (take == n || s->left == 1))
-			out.p = p;
-		else if (out.p == shared.payload)
-			memcpy(shared.payload + out.n, p, take);
-		else
-			break;
-		out.n += take;
+		if (take > 0)
+			memcpy(to + copied, (const char *)s->v->iov_base + s->offset, take);
+		copied += take;
 		s->offset += take;
 		if (s->offset < s->v->iov_len)
 			break;
@@ -365,53 +141,147 @@ static struct view next_pieces(struct source *s, size_t n)
 		s->left--;
 		s->offset = 0;
 	}
-	return out;
+	return copied;
 }
 
-/* n 0: none are left. p NULL: none now, or an error in errno. */
-static struct view next_bytes(struct source *s, size_t n)
+/* Payload to these places, in their order. Bytes; 0: there are none in memory; negative: none now, or broken. */
+static int64_t fill(struct tls *t, struct source *s, const struct iovec *to, int count)
 {
-	ssize_t got;
+	int64_t got = 0;
 
+	for (int i = 0; s->v != NULL && i < count; i++)
+		got += (int64_t)copy_pieces(s, to[i].iov_base, to[i].iov_len);
 	if (s->v != NULL)
-		return next_pieces(s, n);
-	got = s->pipe ? read(s->fd, shared.payload, n)
-		      : pread(s->fd, shared.payload, n, (off_t)s->offset);
-	if (got < 0)
-		return (struct view){ 0 };
-	s->offset += (size_t)got;
-	return view_of(shared.payload, (size_t)got);
-}
-
-/* Why nothing could be sent. */
-static int64_t source_failed(struct tls *t, const struct source *s, struct view piece)
-{
-	if (piece.p != NULL)
-		return s->v != NULL ? 0 : -EIO; /* a file that ends early */
-	if (errno != EAGAIN && errno != EINTR)
-		return -EIO;
+		return got;
+	got = s->pipe ? readv(s->fd, to, count) : preadv(s->fd, to, count, (off_t)s->offset);
+	if (got > 0) {
+		s->offset += (size_t)got;
+		return got;
+	}
+	if (got == 0 || (errno != EAGAIN && errno != EINTR))
+		return -EIO; /* a file that ends early, too */
 	t->io.wait = WATCH_WRITE;
 	return -EAGAIN;
+}
+
+/* --- writing in user space --------------------------------------------------------------------------- */
+
+static void note_pause(struct tls *t)
+{
+	int64_t now = clock_mono().ms;
+
+	if (t->batch_bytes == 0)
+		t->batch_bytes = TLS_BATCH_BYTES;
+	if (t->sent_ms == 0 || now - t->sent_ms > PAUSE_MS)
+		t->small_left = SMALL_BYTES;
+	t->sent_ms = now;
+}
+
+/* How much of n bytes goes into the next record. */
+static size_t next_cut(struct tls *t, size_t n, bool whole)
+{
+	size_t cut = n < TLS_RECORD_BYTES ? n : TLS_RECORD_BYTES;
+
+	if (t->small_left > 0 && !whole && cut > SMALL_RECORD_BYTES)
+		cut = SMALL_RECORD_BYTES;
+	t->small_left -= cut < t->small_left ? cut : t->small_left;
+	return cut;
+}
+
+/* Places for n bytes of payload, so that the sealed records will lie side by side. Their count. */
+static int lay_out(struct tls *t, size_t n, struct iovec out[RECORDS_MAX])
+{
+	unsigned char *record = tls_gather_room(n + RECORDS_MAX * TLS_RECORD_EXTRA);
+	bool whole = n <= WHOLE_BYTES;
+	int count = 0;
+
+	CHECK(record != NULL);
+	while (n > 0 && count < RECORDS_MAX) {
+		size_t cut = next_cut(t, n, whole);
+
+		out[count++] = (struct iovec){ record + tls_seal_front(&t->seal), cut };
+		record += tls_seal_bytes(&t->seal, cut);
+		n -= cut;
+	}
+	return count;
+}
+
+/* Reads and seals up to n bytes. As fill. */
+static int64_t gather(struct tls *t, struct source *s, size_t n)
+{
+	struct iovec places[RECORDS_MAX];
+	int count = lay_out(t, n, places);
+	int64_t got = fill(t, s, places, count), left = got;
+
+	for (int i = 0; i < count && left > 0; i++) {
+		size_t cut = (size_t)left < places[i].iov_len ? (size_t)left : places[i].iov_len;
+		unsigned char *record = (unsigned char *)places[i].iov_base - tls_seal_front(&t->seal);
+
+		if (tls_seal_record(&t->seal, SSL3_RT_APPLICATION_DATA, record, cut) != 0) {
+			tls_gather_drop();
+			return tls_broken(t, -EPIPE);
+		}
+		tls_gather_add(tls_seal_bytes(&t->seal, cut));
+		left -= (int64_t)cut;
+	}
+	t->io.closing |= tls_seal_worn(&t->seal);
+	return got;
+}
+
+/* Before the client has ended its handshake an ordinary write would wait for that. */
+static int write_record(struct tls *t, const char *p, size_t n, size_t *out_n)
+{
+	return t->io.early && !SSL_is_init_finished(t->ssl) ? SSL_write_early_data(t->ssl, p, n, out_n)
+							    : SSL_write_ex(t->ssl, p, n, out_n);
+}
+
+/* The same where OpenSSL has the keys: its records come to the gathering buffer by our BIO. */
+static int64_t gather_sealed(struct tls *t, struct source *s, size_t n)
+{
+	static char payload[TLS_RECORD_BYTES];
+	struct iovec place = { payload, next_cut(t, n, n <= WHOLE_BYTES) };
+	int64_t got = fill(t, s, &place, 1);
+	size_t written = 0;
+
+	for (int64_t at = 0; at < got; at += (int64_t)written) {
+		tls_forget_errors();
+		if (write_record(t, payload + at, (size_t)(got - at), &written) != 1) {
+			tls_gather_drop();
+			t->fault = tls_fault_name(t->ssl);
+			return tls_broken(t, -EPIPE);
+		}
+	}
+	return got;
+}
+
+/* After a batch that left: 0: the socket took all; -EAGAIN: some is held. */
+static int send_gathered(struct tls *t, bool more)
+{
+	int r = tls_push(t, more);
+
+	if (r == 0 && t->batch_bytes < TLS_BATCH_BYTES)
+		t->batch_bytes *= 2;
+	return r;
 }
 
 static int64_t send_from(struct tls *t, struct source *s, size_t n, bool more)
 {
 	size_t sent = 0, limit = n < CALL_BYTES ? n : CALL_BYTES;
-	int r = t->broken ? -EPIPE : push_held(t);
+	int r = t->broken ? -EPIPE : tls_push_held(t);
 
 	if (r != 0)
 		return r;
 	note_pause(t);
 	while (sent < limit && r == 0) {
 		size_t want = limit - sent < t->batch_bytes ? limit - sent : t->batch_bytes;
-		struct view piece = next_bytes(s, want);
+		int64_t got = tls_seal_ready(&t->seal) ? gather(t, s, want) : gather_sealed(t, s, want);
 
-		if (piece.n == 0)
-			return sent > 0 ? (int64_t)sent : source_failed(t, s, piece);
-		r = send_batch(t, piece.p, piece.n, more || sent + piece.n < n);
+		if (got <= 0)
+			return sent > 0 ? (int64_t)sent : got;
+		r = send_gathered(t, more || sent + (size_t)got < n);
 		if (r != 0 && r != -EAGAIN)
 			return sent > 0 ? (int64_t)sent : r; /* the next call says so */
-		sent += piece.n;
+		sent += (size_t)got;
 	}
 	return (int64_t)sent;
 }
@@ -443,7 +313,7 @@ static int64_t user_send_pipe(struct io *io, int pipe_fd, size_t n, bool more)
 static int user_flush(struct io *io)
 {
 	struct tls *t = tls_of(io);
-	int r = t->broken ? -EPIPE : push_held(t);
+	int r = t->broken ? -EPIPE : tls_push_held(t);
 
 	return r == 0 ? io_socket_flush(io) : r;
 }
@@ -463,7 +333,7 @@ static void user_end(struct io *io)
 	if (t->ended)
 		return;
 	t->ended = true;
-	if (t->shaken && !t->broken && push_held(t) == 0) {
+	if (t->shaken && !t->broken && tls_push_held(t) == 0) {
 		(void)SSL_shutdown(t->ssl);
 		t->broken = tls_push(t, false) != 0;
 	}
@@ -479,6 +349,7 @@ static void tls_free(struct io *io)
 	if (t->shaken)
 		SSL_set_shutdown(t->ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
 	SSL_free(t->ssl);
+	tls_seal_fini(&t->seal);
 	free(t->held);
 	free(t->early);
 	t->magic = 0;

@@ -35,4 +35,4 @@ def test_a_hit(origin, make_node, certs, tmp_path, size, times):
         assert names == {"recvfrom": times, "sendto": times}, names  # the object is hot by now
     else:
         # The head, then 64 KiB at a time.
-        assert names["sendto"] <= 4 * times and names["pread64"] <= 3 * times, names
+        assert names["sendto"] <= 4 * times and names["preadv"] <= 3 * times, names

@@ -25,6 +25,7 @@
 
 #include "edge/base/loop.h"
 #include "edge/base/sock.h"
+#include "edge/base/tls_parts.h"
 
 enum { BODY_BYTES = 1 << 20 };
 
@@ -320,6 +321,209 @@ static void what_lies_in_memory_is_told(void **state)
 	assert_true(w->client->ops->buffered(w->client));
 }
 
+/* --- suites, and who seals ---------------------------------------------------------------------------------- */
+
+static const struct suite {
+	int version;
+	const char *name;
+} suites[] = {
+	{ TLS1_2_VERSION, "ECDHE-ECDSA-AES128-GCM-SHA256" },
+	{ TLS1_2_VERSION, "ECDHE-ECDSA-AES256-GCM-SHA384" },
+	{ TLS1_2_VERSION, "ECDHE-ECDSA-CHACHA20-POLY1305" },
+	{ TLS1_3_VERSION, "TLS_AES_128_GCM_SHA256" },
+	{ TLS1_3_VERSION, "TLS_AES_256_GCM_SHA384" },
+	{ TLS1_3_VERSION, "TLS_CHACHA20_POLY1305_SHA256" },
+};
+
+static void choose(struct world *w, const struct suite *s)
+{
+	SSL *client = tls_ssl(w->client);
+
+	assert_int_equal(SSL_set_min_proto_version(client, s->version), 1);
+	assert_int_equal(SSL_set_max_proto_version(client, s->version), 1);
+	if (s->version == TLS1_2_VERSION)
+		assert_int_equal(SSL_set_cipher_list(client, s->name), 1);
+	else
+		assert_int_equal(SSL_set_ciphersuites(client, s->name), 1);
+}
+
+/* n bytes of the body from one to the other, in pieces. */
+static void says(struct world *w, struct io *from, struct io *to, size_t n)
+{
+	size_t sent = 0, got = 0;
+
+	for (int i = 0; got < n; i++) {
+		size_t left = n - sent, third = left / 3;
+		struct iovec v[] = { { w->body + sent, third },
+				     { w->body + sent + third, third },
+				     { w->body + sent + 2 * third, left - 2 * third } };
+		int64_t r = left > 0 ? from->ops->write(from, v, 3, false) : from->ops->flush(from);
+
+		assert_true(i < 1000000);
+		assert_true(r >= 0 || r == -EAGAIN);
+		sent += r > 0 && left > 0 ? (size_t)r : 0;
+		while ((r = to->ops->read(to, w->got + got, BODY_BYTES - got)) > 0)
+			got += (size_t)r;
+		assert_true(r == -EAGAIN);
+	}
+	assert_int_equal(got, n);
+	assert_memory_equal(w->got, w->body, n);
+}
+
+static bool seals_itself(struct io *io)
+{
+	return tls_seal_ready(&tls_of(io)->seal);
+}
+
+static void every_length(struct world *w)
+{
+	static const size_t lengths[] = { 1,	 2,	15,    16,     1299,  1300,  1301,
+					  4095,	 4096,	4097,  16383,  16384, 16385, 32767,
+					  65535, 65536, 65537, 100000, 131072 };
+
+	for (size_t i = 0; i < ARRAY_LEN(lengths); i++) {
+		says(w, w->server, w->client, lengths[i]);
+		says(w, w->client, w->server, lengths[i] / 7 + 1);
+		if (i % 5 == 0)
+			tls_of(w->server)->sent_ms = 0; /* as after a pause: small records */
+	}
+}
+
+static void every_suite(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(suites); i++) {
+		struct world *w;
+
+		assert_int_equal(set_up((void **)&w), 0);
+		choose(w, &suites[i]);
+		shake_hands(w);
+		assert_string_equal(SSL_get_cipher_name(tls_ssl(w->server)), suites[i].name);
+		assert_true(tls_sends_in_kernel(w->server) != seals_itself(w->server));
+		assert_true(tls_sends_in_kernel(w->client) != seals_itself(w->client));
+		every_length(w);
+		w->server->ops->end(w->server);
+		assert_int_equal(next_record(w), 0);
+		tear_down((void **)&w);
+	}
+}
+
+/* OpenSSL keeps the keys of a stream whose client wants records of 512 bytes at most. */
+static void records_that_the_client_limits(void **state)
+{
+	struct world *w = *state;
+
+	assert_int_equal(SSL_set_tlsext_max_fragment_length(tls_ssl(w->client),
+							    TLSEXT_max_fragment_length_512),
+			 1);
+	shake_hands(w);
+	assert_false(seals_itself(w->server));
+	every_length(w);
+	says(w, w->server, w->client, BODY_BYTES / 2);
+	w->server->ops->end(w->server);
+	assert_int_equal(next_record(w), 0);
+}
+
+static void limited_records_pass_a_narrow_socket(void **state)
+{
+	struct world *w = *state;
+
+	narrow(w);
+	assert_int_equal(SSL_set_tlsext_max_fragment_length(tls_ssl(w->client),
+							    TLSEXT_max_fragment_length_1024),
+			 1);
+	shake_hands(w);
+	passes(w, by_write, NULL);
+}
+
+/* What OpenSSL has to say goes between the payload, under the same keys. */
+static void tickets_come_between(void **state)
+{
+	struct world *w = *state;
+
+	shake_hands(w);
+	if (tls_sends_in_kernel(w->server))
+		skip();
+	for (int i = 0; i < 5; i++) {
+		says(w, w->server, w->client, 20000);
+		assert_int_equal(SSL_new_session_ticket(tls_ssl(w->server)), 1);
+		assert_int_equal(SSL_do_handshake(tls_ssl(w->server)), 1);
+	}
+	says(w, w->server, w->client, 20000);
+}
+
+static void an_alert_of_ours_arrives(void **state)
+{
+	struct world *w = *state;
+	static const char garbage[] = "\x17\x03\x03\x00\x20 thirty-two bytes of no record...";
+	int64_t n;
+
+	shake_hands(w);
+	says(w, w->server, w->client, 1000);
+	assert_int_equal(write(w->fds[1], garbage, 5 + 32), 5 + 32);
+	while ((n = w->server->ops->read(w->server, w->got, 100)) == -EAGAIN)
+		;
+	assert_int_equal(n, -EPIPE);
+	while ((n = w->client->ops->read(w->client, w->got, 100)) == -EAGAIN)
+		;
+	assert_int_equal(n, -EPIPE);
+	if (!tls_sends_in_kernel(w->server))
+		assert_string_equal(tls_fault(w->client), "alert_other");
+}
+
+/* A peer that asks for new keys: what is under way goes on under the old ones, then the stream ends. */
+static void a_peer_asks_for_new_keys(void **state)
+{
+	struct world *w = *state;
+
+	SSL_clear_options(tls_ssl(w->client), SSL_OP_ENABLE_KTLS); /* it is to keep its own */
+	shake_hands(w);
+	says(w, w->client, w->server, 1000);
+	assert_false(tls_must_close(w->server));
+	assert_int_equal(SSL_key_update(tls_ssl(w->client), SSL_KEY_UPDATE_NOT_REQUESTED), 1);
+	says(w, w->client, w->server, 1000);
+	assert_false(tls_must_close(w->server));
+	assert_int_equal(SSL_key_update(tls_ssl(w->client), SSL_KEY_UPDATE_REQUESTED), 1);
+	says(w, w->client, w->server, 1000);
+	assert_true(tls_must_close(w->server));
+	says(w, w->server, w->client, 100000);
+	w->server->ops->end(w->server);
+	assert_int_equal(next_record(w), 0);
+}
+
+static void a_worn_key_ends_the_stream(void **state)
+{
+	struct world *w = *state;
+	struct iovec v = { w->body, 100 };
+
+	shake_hands(w);
+	if (tls_sends_in_kernel(w->server))
+		skip();
+	says(w, w->server, w->client, 100);
+	assert_false(tls_must_close(w->server));
+	tls_of(w->server)->seal.sequence = TLS_SEAL_WARNING;
+	assert_int_equal(w->server->ops->write(w->server, &v, 1, false), 100);
+	assert_true(tls_must_close(w->server));
+	tls_of(w->server)->seal.sequence = TLS_SEAL_RECORDS;
+	assert_int_equal(w->server->ops->write(w->server, &v, 1, false), -EPIPE);
+	assert_int_equal(w->server->ops->write(w->server, &v, 1, false), -EPIPE);
+}
+
+static void a_socket_that_breaks(void **state)
+{
+	struct world *w = *state;
+	struct iovec v = { w->body, 100000 };
+	int64_t n = 1;
+
+	shake_hands(w);
+	close(w->fds[1]);
+	w->fds[1] = -1;
+	for (int i = 0; i < 1000 && n > 0; i++)
+		n = w->server->ops->write(w->server, &v, 1, false);
+	assert_true(n < 0 && n != -EAGAIN);
+	w->server->ops->end(w->server);
+}
+
 /* --- ends -------------------------------------------------------------------------------------------------- */
 
 static void an_end_is_no_cut(void **state)
@@ -441,6 +645,14 @@ int main(void)
 		TEST(records_are_small_at_first),
 		TEST(what_is_short_is_one_record),
 		TEST(what_lies_in_memory_is_told),
+		cmocka_unit_test(every_suite),
+		TEST(records_that_the_client_limits),
+		TEST(limited_records_pass_a_narrow_socket),
+		TEST(tickets_come_between),
+		TEST(an_alert_of_ours_arrives),
+		TEST(a_peer_asks_for_new_keys),
+		TEST(a_worn_key_ends_the_stream),
+		TEST(a_socket_that_breaks),
 		TEST(an_end_is_no_cut),
 		TEST(a_cut_is_no_end),
 		TEST(an_old_version),

@@ -342,30 +342,47 @@ static void foretell(struct h2 *h, int32_t id, struct h2_priority said)
 	h->foretold[at] = (struct h2_foretold){ .id = id, .priority = said };
 }
 
-static void on_priority_update(struct h2 *h, const nghttp2_extension *frame)
+/* Negative: RFC 9218 §7.1, which the library leaves to us. */
+static int on_priority_update(struct h2 *h, const nghttp2_extension *frame)
 {
 	const nghttp2_ext_priority_update *p = frame->payload;
 	struct h2_stream *s = h2_stream_of(h->session, p->stream_id);
 	struct h2_priority said = { .urgency = H2_URGENCY_DEFAULT };
 
+	if (p->stream_id == 0)
+		return NGHTTP2_ERR_CALLBACK_FAILURE;
 	h2_priority_read(view_of((const char *)p->field_value, p->field_value_len), &said);
 	if (s != NULL)
 		h2_send_prioritise(s, said);
 	else if (p->stream_id > nghttp2_session_get_last_proc_stream_id(h->session))
 		foretell(h, p->stream_id, said);
+	return 0;
 }
 
 /* --- frames ------------------------------------------------------------------------------------------------- */
+
+/* Of a stream that is gone: the library throws it away and tells nobody. */
+static bool is_late(nghttp2_session *session, const nghttp2_frame_hd *head)
+{
+	return nghttp2_session_find_stream(session, head->stream_id) == NULL &&
+	       head->stream_id <= nghttp2_session_get_last_proc_stream_id(session);
+}
 
 /* Frames that no request comes of, and that a client needs few of. */
 static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *head, void *user)
 {
 	struct h2 *h = h2_of(user);
 
-	(void)session;
 	switch (head->type) {
-	case NGHTTP2_DATA: /* see on_frame */
 	case NGHTTP2_HEADERS:
+		if (!is_late(session, head))
+			return 0;
+		break;
+	case NGHTTP2_PRIORITY:
+		if (head->stream_id == 0) /* RFC 9113 §6.3; the library has forgotten it with the priorities */
+			return NGHTTP2_ERR_CALLBACK_FAILURE;
+		break;
+	case NGHTTP2_DATA: /* see on_frame */
 	case NGHTTP2_CONTINUATION:
 	case NGHTTP2_RST_STREAM:
 	case NGHTTP2_WINDOW_UPDATE:
@@ -412,8 +429,7 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
 			h2_drained(h);
 		break;
 	case NGHTTP2_PRIORITY_UPDATE:
-		on_priority_update(h, &frame->ext);
-		break;
+		return on_priority_update(h, &frame->ext);
 	}
 	return 0;
 }

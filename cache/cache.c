@@ -416,6 +416,18 @@ struct cache_hot_counts cache_take_hot_counts(struct cache *c)
 	return counts;
 }
 
+/* A store that failed since misses what is answered from now on. */
+bool cache_unsafe_unnoted(const struct cache *c)
+{
+	uint64_t noted = atomic_load_explicit(&c->shared->unsafe_noted, memory_order_acquire);
+
+	for (unsigned i = 0; i < c->store_count; i++) {
+		if ((noted >> i & 1) && !shared_store_in_service(c->shared, i))
+			return true;
+	}
+	return noted == 0;
+}
+
 /* --- status ------------------------------------------------------------------------------------------- */
 
 static uint64_t counter(const _Atomic uint64_t *at)

@@ -166,6 +166,8 @@ enum cache_scope_kind {
 	CACHE_SCOPE_ALL,
 	CACHE_SCOPE_TAG_ANYWHERE, /* a tag, of whatever site */
 	CACHE_SCOPE_PATH, /* goes with a URL's: names its path to those whose keys are made of other things */
+	CACHE_SCOPE_UNSAFE, /* names nothing: an unsafe method was answered, and what it changed was looked for in the stores in service */
+	CACHE_SCOPE_STORE,  /* all of a store that was away then */
 };
 enum { CACHE_PREFIX_MAX = 4095 };
 struct cache_scope {
@@ -223,6 +225,12 @@ void cache_purge_ask_cancel(struct cache *c, struct cache_purge_ask *ask);
  * whatever store (which one the key goes to changes with the stores in service), or may come to light.
  */
 bool cache_url_known(struct cache *c, const uint8_t primary[16]);
+/*
+ * It said no. Stores that are away may have the URL all the same: once there is a note of this in the journals, they are revalidated
+ * as a whole when they come back. Is there none yet that would do? Then cache_scope_unsafe is to be purged.
+ */
+bool cache_unsafe_unnoted(const struct cache *c);
+struct cache_scope cache_scope_unsafe(void);
 
 /* --- claims ------------------------------------------------------------------------------- */
 

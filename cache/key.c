@@ -102,6 +102,11 @@ struct cache_scope cache_scope_site(uint64_t site_hash)
 	return (struct cache_scope){ .kind = CACHE_SCOPE_SITE, .hash = site_hash, .site_hash = site_hash };
 }
 
+struct cache_scope cache_scope_unsafe(void)
+{
+	return (struct cache_scope){ .kind = CACHE_SCOPE_UNSAFE };
+}
+
 struct cache_scope cache_scope_all(void)
 {
 	return (struct cache_scope){ .kind = CACHE_SCOPE_ALL };

@@ -142,6 +142,16 @@ static void remember(struct purges *p, const struct ask *a)
 		p->newest_hard = a->sequence;
 }
 
+/* The note is in the journals of all stores that there are. */
+static void raise_scope(struct purges *p, const struct cache_scope *scope, bool soft, uint64_t number)
+{
+	struct cache_shared *s = p->keeper->shared;
+
+	purge_clock_raise(s, scope, soft, number);
+	if (scope->kind == CACHE_SCOPE_UNSAFE)
+		atomic_store_explicit(&s->unsafe_noted, usable_stores(p->keeper), memory_order_release);
+}
+
 static void raise_all(struct purges *p)
 {
 	struct cache_shared *s = p->keeper->shared;
@@ -151,7 +161,7 @@ static void raise_all(struct purges *p)
 		struct ask *a = LIST_ENTRY(at, struct ask, link);
 
 		for (unsigned i = 0; i < a->count; i++)
-			purge_clock_raise(s, &a->scopes[i], a->soft, a->sequence);
+			raise_scope(p, &a->scopes[i], a->soft, a->sequence);
 		newest = a->sequence;
 		remember(p, a);
 	}
@@ -359,7 +369,15 @@ static void start_group(struct purges *p)
 
 /* --- start and end -------------------------------------------------------------------------------------- */
 
-static void raise_set(struct cache_shared *s, const struct journal_set *set)
+static void raise_store(struct keeper *k, const struct format_purge *p)
+{
+	for (unsigned i = 0; i < k->store_count; i++) {
+		if (k->stores[i].usable && k->stores[i].super.id[0] == p->hash)
+			purge_clock_raise_store(k->shared, i, p->sequence);
+	}
+}
+
+static void raise_set(struct keeper *k, const struct journal_set *set)
 {
 	for (size_t i = 0; i < set->count; i++) {
 		const struct format_purge *p = &set->purges[i];
@@ -369,21 +387,29 @@ static void raise_set(struct cache_shared *s, const struct journal_set *set)
 					     .bytes = p->bytes,
 					     .forms = p->forms };
 
-		purge_clock_raise(s, &scope, p->soft, p->sequence);
+		purge_clock_raise(k->shared, &scope, p->soft, p->sequence);
+		if (p->kind == CACHE_SCOPE_STORE)
+			raise_store(k, p);
 	}
-	purge_clock_publish(s, journal_set_newest(set));
+	purge_clock_publish(k->shared, journal_set_newest(set));
 }
 
 struct loaded {
 	struct journal_runs runs;
 	bool there, lost;
+	uint64_t unsafe; /* number of the newest note of an unsafe method's answer; 0: none */
 };
 
 static int load_store(struct keeper_store *ks, struct journal_set *all, struct loaded *out)
 {
+	size_t before = all->count;
 	bool whole;
 	int r = journal_load(ks->dir_fd, ks->super.id, all, &whole);
 
+	for (size_t i = before; i < all->count; i++) {
+		if (all->purges[i].kind == CACHE_SCOPE_UNSAFE && all->purges[i].sequence > out->unsafe)
+			out->unsafe = all->purges[i].sequence;
+	}
 	out->lost = r == -ENOENT || r == -EBADMSG;
 	out->there = r == 0;
 	out->runs = all->runs;
@@ -414,13 +440,21 @@ static void join_runs(const struct loaded *loaded, unsigned count, struct journa
 	}
 }
 
-/* What all journals say together, under numbers that can be compared. */
-static void join(struct journal_set *all, const struct loaded *loaded, unsigned count)
+/* A journal that has what all others have; «count»: there is none. */
+static unsigned leader(const struct loaded *loaded, unsigned count)
 {
 	unsigned i = 0;
 
 	while (i < count && !leads(&loaded[i], loaded, count))
 		i++;
+	return i;
+}
+
+/* What all journals say together, under numbers that can be compared. */
+static void join(struct journal_set *all, const struct loaded *loaded, unsigned count)
+{
+	unsigned i = leader(loaded, count);
+
 	if (i < count) {
 		all->runs = loaded[i].runs;
 	} else {
@@ -434,6 +468,42 @@ static void join(struct journal_set *all, const struct loaded *loaded, unsigned 
 	}
 	journal_runs_add(&all->runs, new_run());
 	journal_set_fold(all, JOURNAL_SCOPES);
+}
+
+/* Was it away when an unsafe method was answered? Nobody looked then what of this store that made invalid. */
+static bool missed_unsafe(const struct loaded *loaded, unsigned count, unsigned store)
+{
+	unsigned first = leader(loaded, count);
+	const struct journal_runs *newest = first < count ? &loaded[first].runs : NULL;
+	uint64_t others = 0;
+
+	if (!loaded[store].there)
+		return false;
+	if (newest != NULL && (newest->count == 0 ||
+			       journal_runs_has(&loaded[store].runs, newest->ids[newest->count - 1])))
+		return false;
+	for (unsigned i = 0; i < count; i++) {
+		if (i != store && loaded[i].unsafe > others)
+			others = loaded[i].unsafe;
+	}
+	/* Without a leader numbers say nothing. */
+	return others != 0 && (newest == NULL || others > loaded[store].unsafe);
+}
+
+/* It is revalidated as a whole, once: from now on its journal has the note, too. */
+static int revalidate_store(struct keeper_store *ks, struct journal_set *all)
+{
+	const struct format_purge purge = { .sequence = journal_set_newest(all) + 1,
+					    .hash = ks->super.id[0],
+					    .kind = CACHE_SCOPE_STORE,
+					    .soft = true,
+					    .wall_ms = clock_wall().ms };
+
+	log_warn("store_revalidated",
+		 "store=%s what=\"unsafe methods were answered while it was away: what it holds is "
+		 "revalidated\"",
+		 ks->st->name);
+	return journal_set_add(all, &purge);
 }
 
 static int rewrite_store(struct keeper_store *ks, const struct journal_set *all)
@@ -463,7 +533,15 @@ unsigned purges_replay(struct keeper *k)
 			lost |= 1u << i;
 	}
 	join(&all, loaded, k->store_count);
-	raise_set(k->shared, &all);
+	for (unsigned i = 0; i < k->store_count; i++) {
+		int r = missed_unsafe(loaded, k->store_count, i)
+				? revalidate_store(&k->stores[i], &all)
+				: 0;
+
+		if (r != 0)
+			keeper_store_failed(&k->stores[i], REASON_JOURNAL, r);
+	}
+	raise_set(k, &all);
 	for (unsigned i = 0; i < k->store_count; i++) {
 		struct keeper_store *ks = &k->stores[i];
 		int r = ks->usable ? rewrite_store(ks, &all) : 0;

@@ -125,6 +125,8 @@ static void raise_cells(struct cache_shared *s, const struct cache_scope *scope,
 
 void purge_clock_raise(struct cache_shared *s, const struct cache_scope *scope, bool soft, uint64_t number)
 {
+	if (scope->kind == CACHE_SCOPE_UNSAFE || scope->kind == CACHE_SCOPE_STORE)
+		return; /* the keeper's own business */
 	if (scope->kind == CACHE_SCOPE_PATH) {
 		raise_path(s, scope, soft, number);
 		return;
@@ -132,6 +134,12 @@ void purge_clock_raise(struct cache_shared *s, const struct cache_scope *scope, 
 	raise_cells(s, scope, soft, number);
 	raise_kind(s, scope, number);
 	raise(scope->site_hash != 0 ? site_cell(s, scope->site_hash) : &s->newest_purge, number);
+}
+
+void purge_clock_raise_store(struct cache_shared *s, unsigned store, uint64_t number)
+{
+	raise(&s->stores[store].revalidate_before, number);
+	raise(&s->newest_purge, number);
 }
 
 void purge_clock_publish(struct cache_shared *s, uint64_t number)
@@ -271,7 +279,11 @@ static enum cache_purged named(const struct cache_object *o, uint32_t forms, uin
 		.forms = forms,
 	};
 
-	return purge_clock_names(o->cache->shared, &names, since, NULL);
+	enum cache_purged purged = purge_clock_names(o->cache->shared, &names, since, NULL);
+	const struct shared_store *st = &o->cache->shared->stores[o->record.store];
+
+	return purged == CACHE_NOT_PURGED && at(&st->revalidate_before) > since ? CACHE_SOFT_PURGED
+										: purged;
 }
 
 enum cache_purged cache_object_purged_as(const struct cache_object *o, const struct cache_names *names)

@@ -21,6 +21,8 @@
 /* By the keeper: raises the scope's cells to «number» (never lowers them). Replays may come in any order. */
 void purge_clock_raise(struct cache_shared *s, const struct cache_scope *scope, bool soft,
 		       uint64_t number);
+/* By the keeper: all of a store that was away. */
+void purge_clock_raise_store(struct cache_shared *s, unsigned store, uint64_t number);
 /* By the keeper, after all raises of that number: the clock is at least «number» from now on. */
 void purge_clock_publish(struct cache_shared *s, uint64_t number);
 uint64_t purge_clock_now(const struct cache_shared *s);

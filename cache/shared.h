@@ -129,6 +129,7 @@ struct shared_store {
 	_Atomic uint32_t reason;	   /* enum shared_reason, before state FAILED */
 	_Atomic int32_t error;		   /* errno, before state FAILED */
 	_Atomic uint32_t index_generation; /* the keeper put another index in place: open it anew */
+	_Atomic uint64_t revalidate_before; /* objects born before this purge are softly purged: the store was away */
 
 	/* Ids of segments that take reservations; 0: none here now. Workers prefer 0 and 1, the rest are spares.
 	 * The keeper replaces an entry when its segment is FULL. */
@@ -302,6 +303,7 @@ struct cache_shared {
 	_Atomic uint64_t next_object_id; /* the keeper sets it (epoch << 40) before a store is OPEN */
 	_Atomic uint64_t purge_clock;
 	_Atomic uint64_t newest_purge; /* of any purge that doesn't tell its site */
+	_Atomic uint64_t unsafe_noted; /* a bit for each store whose journal says that an unsafe method was answered */
 	_Atomic uint64_t newest_prefix, newest_anywhere; /* of kinds that few use: spare others the probes */
 	_Atomic uint64_t prefix_lengths[SHARED_PREFIX_WORDS]; /* a bit per length of a prefix's path that was ever purged */
 

@@ -14,7 +14,7 @@
 
 enum {
 	GROUPS_MAX = 128,
-	SCOPES_MAX = 3 * SCOPES_OF_URL_MAX + GROUPS_MAX,
+	SCOPES_MAX = 3 * SCOPES_OF_URL_MAX + 1 + GROUPS_MAX,
 	RETRY_MS = 5, /* all mailboxes are in use, or the keeper is being replaced */
 	RETRIES_MAX = 200,
 };
@@ -24,7 +24,7 @@ bool request_invalidates(const struct request *r, uint16_t status)
 	return r->w->cache != NULL && !http_method_safe(r->rq->method) && status >= 200 && status < 400;
 }
 
-static void add(struct request *r, const struct target *t, struct purging *n)
+static void add(struct request *r, const struct target *t, struct purging *n, bool *out_skipped)
 {
 	struct cache_scope scopes[SCOPES_OF_URL_MAX];
 	uint8_t primary[16];
@@ -33,8 +33,10 @@ static void add(struct request *r, const struct target *t, struct purging *n)
 	target_key(t, &r->cache, primary);
 	count = scopes_of_url(t, scopes);
 	if (count == 2 /* one key, and the path */ && !cache_url_known(r->w->cache, primary) &&
-	    !request_search_known(r, t))
+	    !request_search_known(r, t)) {
+		*out_skipped = true;
 		return;
+	}
 	for (unsigned i = 0; i < count && n->count < SCOPES_MAX; i++)
 		n->scopes[n->count++] = scopes[i];
 }
@@ -71,7 +73,7 @@ static struct view own_path(struct request *r, struct view reference)
 }
 
 static void add_reference(struct request *r, const struct http_response *rs, enum http_field_id id,
-			  struct purging *n)
+			  struct purging *n, bool *out_skipped)
 {
 	const struct http_field *f = http_fields_first(&rs->fields, id);
 	struct view path;
@@ -83,7 +85,7 @@ static void add_reference(struct request *r, const struct http_response *rs, enu
 	if (path.p == NULL ||
 	    target_of(r->conf, r->target.scheme, r->target.authority, path, &r->arena, &t) != 0)
 		return;
-	add(r, &t, n);
+	add(r, &t, n, out_skipped);
 }
 
 static void add_groups(struct request *r, const struct http_response *rs, struct purging *n)
@@ -101,14 +103,17 @@ static struct purging *named(struct request *r)
 {
 	const struct http_response *rs = fetch_response(r->fetch);
 	struct purging *n = arena_zalloc(&r->arena, sizeof(*n));
+	bool skipped = false;
 
 	if (n != NULL)
 		n->scopes = arena_alloc(&r->arena, SCOPES_MAX * sizeof(*n->scopes));
 	if (n == NULL || n->scopes == NULL)
 		return NULL;
-	add(r, &r->target, n);
-	add_reference(r, rs, FIELD_LOCATION, n);
-	add_reference(r, rs, FIELD_CONTENT_LOCATION, n);
+	add(r, &r->target, n, &skipped);
+	add_reference(r, rs, FIELD_LOCATION, n, &skipped);
+	add_reference(r, rs, FIELD_CONTENT_LOCATION, n, &skipped);
+	if (skipped && cache_unsafe_unnoted(r->w->cache))
+		n->scopes[n->count++] = cache_scope_unsafe();
 	add_groups(r, rs, n);
 	return n;
 }

@@ -127,3 +127,33 @@ def test_what_lies_in_another_store_goes(origin, make_node):
         assert node.request("POST", t).status == 200
     run_with(one)
     assert [node.get(t).body for t in pages] == [b"1"] * 12
+
+
+def test_what_lies_in_a_store_that_is_away_goes(origin, make_node):
+    pages = [f"/{i}" for i in range(12)]
+
+    @origin.route("*")
+    def page(x):
+        x.reply(b"%d" % origin.count(x.request.target, "POST"), FRESH if x.request.method == "GET" else {})
+
+    node = make_node(origin, start=False)
+    one = node.conf["stores"]
+    other = {"name": "other", "path": os.path.join(node.directory, "sites.d"), "size": "256MiB"}
+
+    def run_with(stores):
+        node.stop()
+        node.conf["stores"] = stores
+        node.write_conf()
+        node.start()
+
+    node.conf["stores"] = [*one, other]
+    node.write_conf()
+    node.start()
+    for t in pages:
+        until_hit(node, t)
+    assert min(s["objects"] for s in node.status()["stores"]) > 0, "all in one store: the test shows nothing"
+    run_with(one)
+    for t in pages:
+        assert node.request("POST", t).status == 200
+    run_with([*one, other])
+    assert [node.get(t).body for t in pages] == [b"1"] * 12

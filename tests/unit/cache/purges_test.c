@@ -165,6 +165,74 @@ static void a_store_that_drops_out_misses_what_follows(void **state)
 	end(s);
 }
 
+static void note_unsafe(struct stores *s)
+{
+	struct cache_scope note = cache_scope_unsafe();
+
+	assert_int_equal(keeper_purge(s->keeper, &note, 1, false, answered, s), 0);
+	loop_run(s->loop);
+}
+
+/* Of an object born at «birth» in that store of those that run. */
+static enum cache_purged in_store(struct stores *s, unsigned store, uint64_t birth)
+{
+	static struct cache c;
+	struct cache_object o = { .cache = &c,
+				  .record = { .object_id = ++c.ask_ticket, .store = (uint8_t)store },
+				  .meta = { .birth = birth, .site_hash = SITE } };
+
+	c.shared = s->shared;
+	return cache_object_purged(&o, 1);
+}
+
+static void a_store_that_was_away_when_unsafe_methods_were_answered(void **state)
+{
+	struct stores *s = *state;
+
+	begin(s, A | B);
+	note_unsafe(s);
+	assert_int_equal(atomic_load(&s->shared->unsafe_noted), A | B);
+	end(s);
+	begin(s, A | B); /* both were there */
+	assert_int_equal(in_store(s, 0, 0), CACHE_NOT_PURGED);
+	end(s);
+	begin(s, A);
+	note_unsafe(s);
+	end(s);
+	begin(s, A | B);
+	assert_int_equal(in_store(s, 0, 0), CACHE_NOT_PURGED);
+	assert_int_equal(in_store(s, 1, 0), CACHE_SOFT_PURGED);
+	assert_int_equal(in_store(s, 1, 2), CACHE_SOFT_PURGED);
+	assert_int_equal(purge_clock_now(s->shared), 3);
+	assert_int_equal(in_store(s, 1, 3), CACHE_NOT_PURGED);
+	end(s);
+	begin(s, B); /* alone, and under another number */
+	assert_int_equal(in_store(s, 0, 2), CACHE_SOFT_PURGED);
+	assert_int_equal(in_store(s, 0, 3), CACHE_NOT_PURGED);
+	end(s);
+	begin(s, A | B);
+	assert_int_equal(purge_clock_now(s->shared), 3); /* not once more */
+	end(s);
+}
+
+static void stores_that_missed_each_others_unsafe_methods(void **state)
+{
+	struct stores *s = *state;
+
+	begin(s, A | B);
+	end(s);
+	begin(s, A);
+	note_unsafe(s);
+	end(s);
+	begin(s, B);
+	note_unsafe(s);
+	end(s);
+	begin(s, A | B);
+	assert_int_equal(in_store(s, 0, 1), CACHE_SOFT_PURGED);
+	assert_int_equal(in_store(s, 1, 1), CACHE_SOFT_PURGED);
+	end(s);
+}
+
 static void a_new_store_beside_an_old_one(void **state)
 {
 	struct stores *s = *state;
@@ -328,6 +396,10 @@ int main(void)
 						setup, teardown),
 		cmocka_unit_test_setup_teardown(a_store_that_drops_out_misses_what_follows, setup,
 						teardown),
+		cmocka_unit_test_setup_teardown(
+			a_store_that_was_away_when_unsafe_methods_were_answered, setup, teardown),
+		cmocka_unit_test_setup_teardown(stores_that_missed_each_others_unsafe_methods,
+						setup, teardown),
 		cmocka_unit_test_setup_teardown(a_new_store_beside_an_old_one, setup, teardown),
 		cmocka_unit_test(purged_objects_give_back_their_space),
 		cmocka_unit_test(a_rebuild_does_not_bring_them_back_for_good),

@@ -5,6 +5,7 @@
 #include "edge/admin.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -16,7 +17,10 @@
 #include "edge/listen.h"
 #include "edge/tls_admin.h"
 
-enum { ADMIN_MAGIC = 0x61646d69 };
+enum {
+	ADMIN_MAGIC = 0x61646d69,
+	RELOADS_OF_A_KEEPER_BITS = 16, /* a predecessor's reload may end while ours waits, and is older */
+};
 
 struct admin_listener {
 	struct watch watch;
@@ -115,6 +119,7 @@ int admin_new(const struct process *p, struct loop *l, struct keeper *keeper, st
 	a->loop = l;
 	a->keeper = keeper;
 	a->conf_fd = -1;
+	a->reload_serial = atomic_load(&p->board->keeper.restarts) << RELOADS_OF_A_KEEPER_BITS;
 	list_init(&a->connections);
 	list_init(&a->reloads);
 	list_init(&a->drains);

@@ -44,7 +44,7 @@ struct admin {
 	struct list reloads; /* calls that wait for the master's word, by «link» */
 	struct list drains;  /* calls that wait for workers, by «link» */
 	struct timer drain_timer;
-	uint32_t reload_serial;
+	uint32_t reload_serial; /* of the last reload that was asked for, above all those of earlier keepers */
 	struct admin_listener *listeners;
 	size_t listener_count;
 };

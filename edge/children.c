@@ -317,9 +317,9 @@ static void child_ended(struct master *m, struct child *c, int status)
 	if (c->ipc_fd >= 0)
 		close(c->ipc_fd);
 	c->ipc_fd = -1;
-	board_child(c->entry, 0, c->restarts);
 	if (c->role == PROCESS_WORKER)
 		children_tell(m, PROCESS_KEEPER, MESSAGE_WORKER_DIED, &death, sizeof(death));
 	if (wanted(m, c))
 		plan_successor(c);
+	board_child(c->entry, 0, c->restarts); /* a successor finds there the how many-th it is */
 }

@@ -1,6 +1,7 @@
 """The admin API over TCP: who may do what; draining; reloads that only try."""
 import os
 import secrets
+import signal
 import socket
 import threading
 
@@ -102,6 +103,33 @@ def test_a_reload_can_be_tried(node):
         assert r.status == 400 and r.json()["error"]["pointer"] == "/workers", r
     assert node.status()["generation"] == 2
     assert node.admin("POST", "/v1/reload?dry_run=maybe").status == 400
+
+
+def test_a_new_keepers_reload_is_not_answered_by_its_predecessors(origin, make_node):
+    """The first waits for a worker that is stopped when its keeper dies; the second asks for a file that is wrong by then."""
+    node = make_node(origin, workers=2)
+    node.may_crash = True
+    log = node.store + "/other.log"
+    node.conf["log"] = {"access": {"path": log}}
+    node.write_conf()
+    worker, keeper = node.pids("worker")[0], node.pids("keeper")[0]
+    os.kill(worker, signal.SIGSTOP)
+    try:
+        with Connection(node.admin_address) as first:
+            first.request("POST", "/v1/reload", host="localhost")
+            wait_until(lambda: os.path.exists(log), "the master to have read the file")
+            os.kill(keeper, signal.SIGKILL)
+        node.wait_replaced("keeper", keeper)
+        node.conf["workers"] = 7
+        node.write_conf()
+        answers = []
+        asks = threading.Thread(target=lambda: answers.append(node.admin("POST", "/v1/reload")))
+        asks.start()
+        node.status()  # the keeper took the call before this one
+    finally:
+        os.kill(worker, signal.SIGCONT)
+    asks.join()
+    assert answers[0].status == 400 and answers[0].json()["error"]["pointer"] == "/workers", answers
 
 
 # --- TCP and tokens

@@ -78,7 +78,19 @@ static void obey(struct snapshot *s, const struct ipc_message *m)
 	}
 }
 
-static const struct snapshot_user user = { use_snapshot, use_logs, obey };
+/* Nothing but the snapshot itself is made of an offer. */
+static int offer_came(struct snapshot *s)
+{
+	(void)s;
+	return 0;
+}
+
+static void offer_dropped(struct snapshot *s)
+{
+	(void)s;
+}
+
+static const struct snapshot_user user = { offer_came, offer_dropped, use_snapshot, use_logs, obey };
 
 static void on_ipc(struct watch *watch, unsigned events)
 {

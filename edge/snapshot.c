@@ -1,6 +1,6 @@
 /*
- * Offers are built at once, so that READY means «nothing can go wrong any more»: the commit only exchanges
- * pointers. Whoever began with the old snapshot (a request) holds a reference of its own.
+ * Offers are built before they are answered, so that READY means «nothing can go wrong any more»: the commit only
+ * exchanges pointers. Whoever began with the old snapshot (a request) holds a reference of its own.
  */
 #include "edge/snapshot.h"
 
@@ -125,23 +125,40 @@ static void answer(struct snapshot *s, uint32_t type, uint32_t generation, int r
 		log_warn("answer_lost", "generation=%u", generation);
 }
 
-static void take_offer(struct snapshot *s, struct ipc_message *m)
+static void refuse(struct snapshot *s, uint32_t generation, int result, const char *fault)
+{
+	forget_offer(s);
+	answer(s, MESSAGE_REFUSED, generation, result, fault);
+}
+
+void snapshot_built(struct snapshot *s, int result)
+{
+	uint32_t generation = s->offered->generation;
+
+	if (result == 0)
+		answer(s, MESSAGE_READY, generation, 0, "");
+	else
+		refuse(s, generation, result, strerror(-result));
+}
+
+static void take_offer(struct snapshot *s, const struct snapshot_user *user, struct ipc_message *m)
 {
 	struct conf_faults faults = { 0 };
 	uint32_t generation = generation_of(m);
 	int at = 0, r;
 
+	user->offer_dropped(s);
 	forget_offer(s);
 	s->offered_fd = take_fd(m, &at);
 	take_logs(m, at, &s->offered_logs);
 	r = s->offered_fd < 0 ? -EBADF : build(s->offered_fd, generation, &faults, &s->offered);
 	if (r != 0) {
-		forget_offer(s);
-		answer(s, MESSAGE_REFUSED, generation, r,
-		       faults.count > 0 ? faults.first : strerror(-r));
+		refuse(s, generation, r, faults.count > 0 ? faults.first : strerror(-r));
 		return;
 	}
-	answer(s, MESSAGE_READY, generation, 0, "");
+	r = user->offer_came(s);
+	if (r != -EAGAIN)
+		snapshot_built(s, r);
 }
 
 static bool commit(struct snapshot *s, uint32_t generation)
@@ -164,7 +181,7 @@ static void handle(struct snapshot *s, const struct snapshot_user *user, struct 
 {
 	switch (m->type) {
 	case MESSAGE_OFFER:
-		take_offer(s, m);
+		take_offer(s, user, m);
 		return;
 	case MESSAGE_COMMIT:
 		if (commit(s, generation_of(m))) {
@@ -173,6 +190,7 @@ static void handle(struct snapshot *s, const struct snapshot_user *user, struct 
 		}
 		return;
 	case MESSAGE_DROP:
+		user->offer_dropped(s);
 		forget_offer(s);
 		return;
 	case MESSAGE_LOGS:

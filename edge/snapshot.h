@@ -22,6 +22,11 @@ struct snapshot {
 
 /* What its process does about the master's word. */
 struct snapshot_user {
+	/* What else is made of s->offered before it is READY. 0: nothing, or it is made; -EAGAIN: snapshot_built says so later;
+	 * any other negative errno: refused. */
+	int (*offer_came)(struct snapshot *s);
+	/* It is not to be: what was made is dropped. Also where nothing was. */
+	void (*offer_dropped)(struct snapshot *s);
 	void (*conf_changed)(struct snapshot *s); /* conf is another one; logs_changed follows */
 	void (*logs_changed)(struct snapshot *s);
 	void (*order)(struct snapshot *s, const struct ipc_message *m); /* all messages but a snapshot's own */
@@ -32,6 +37,8 @@ int snapshot_open(struct snapshot *s, const struct process *p) NODISCARD;
 void snapshot_close(struct snapshot *s);
 /* Deals with all messages that have come. 0, or a negative errno: the master is gone. */
 int snapshot_receive(struct snapshot *s, const struct snapshot_user *user) NODISCARD;
+/* For offer_came's -EAGAIN, outside of snapshot_receive: 0, or why it is refused. */
+void snapshot_built(struct snapshot *s, int result);
 /* The error log of this process from now on; s->logs.error_fd is taken. The old one is closed. */
 void snapshot_use_error_log(struct snapshot *s, int *error_fd);
 

@@ -19,13 +19,14 @@ struct ssl_ctx_st *tls_admin_server(const struct conf_certificate *c, const char
 	bool used;
 
 	*out_fault = "no memory";
-	if (context == NULL || tls_certificate_init(&certificate, c, out_fault) != 0) {
+	if (context == NULL || tls_certificate_init(&certificate, c, out_fault) != 0 ||
+	    tls_certificate_complete(&certificate, out_fault) != 0) {
+		tls_certificate_fini(&certificate);
 		SSL_CTX_free(context);
 		return NULL;
 	}
 	*out_fault = "it can't be used with its key";
-	used = certificate.key != NULL &&
-	       SSL_CTX_use_cert_and_key(context, certificate.leaf, certificate.key,
+	used = SSL_CTX_use_cert_and_key(context, certificate.leaf, certificate.key,
 					certificate.chain, 1) == 1 &&
 	       SSL_CTX_set_num_tickets(context, 0) == 1;
 	tls_certificate_fini(&certificate);

@@ -2,6 +2,9 @@
  * Reading certificates from PEM. The names are taken out once, so that a request that asks for another host than its
  * handshake did costs a comparison and not a walk through ASN.1.
  *
+ * Nine in ten of many certificates are never asked for between two reloads, so the dear parts (OpenSSL tries all its decoders on
+ * a key, and on each certificate of the chain) are read when a client first wants them.
+ *
  * Names are DNS names and addresses of subjectAltName; the common name only where there are none, as
  * in certificates that people make for themselves.
  */
@@ -40,6 +43,28 @@ static BIO *open_text(struct view text)
 	return BIO_new_mem_buf(text.p, (int)text.n);
 }
 
+static const char *read_leaf(struct tls_certificate *out, struct view pem)
+{
+	BIO *bio = open_text(pem);
+
+	if (bio == NULL)
+		return "no memory";
+	out->leaf = PEM_read_bio_X509_AUX(bio, NULL, no_passphrase, NULL);
+	BIO_free(bio);
+	ERR_clear_error();
+	return out->leaf != NULL ? NULL : "holds no certificate";
+}
+
+/* Past the first certificate, without looking into it. */
+static void skip_leaf(BIO *bio)
+{
+	unsigned char *der;
+	long n;
+
+	if (PEM_bytes_read_bio(&der, &n, NULL, PEM_STRING_X509, bio, no_passphrase, NULL) == 1)
+		OPENSSL_free(der);
+}
+
 static const char *read_chain(struct tls_certificate *out, struct view pem)
 {
 	BIO *bio = open_text(pem);
@@ -50,8 +75,8 @@ static const char *read_chain(struct tls_certificate *out, struct view pem)
 		BIO_free(bio);
 		return "no memory";
 	}
-	out->leaf = PEM_read_bio_X509_AUX(bio, NULL, no_passphrase, NULL);
-	while (out->leaf != NULL && (x = PEM_read_bio_X509(bio, NULL, no_passphrase, NULL)) != NULL) {
+	skip_leaf(bio);
+	while ((x = PEM_read_bio_X509(bio, NULL, no_passphrase, NULL)) != NULL) {
 		if (sk_X509_push(out->chain, x) == 0) {
 			X509_free(x);
 			break;
@@ -59,7 +84,7 @@ static const char *read_chain(struct tls_certificate *out, struct view pem)
 	}
 	BIO_free(bio);
 	ERR_clear_error(); /* the end of the text is one, too */
-	return out->leaf != NULL ? NULL : "holds no certificate";
+	return NULL;
 }
 
 static const char *read_key(struct tls_certificate *out, struct view pem)
@@ -202,10 +227,8 @@ int tls_certificate_init(struct tls_certificate *out, const struct conf_certific
 {
 	const char *fault;
 
-	*out = (struct tls_certificate){ 0 };
-	fault = read_chain(out, c->certificate);
-	if (fault == NULL && c->key.n > 0)
-		fault = read_key(out, c->key);
+	*out = (struct tls_certificate){ .source = c };
+	fault = read_leaf(out, c->certificate);
 	if (fault == NULL)
 		fault = read_names(out);
 	if (fault == NULL)
@@ -217,6 +240,51 @@ int tls_certificate_init(struct tls_certificate *out, const struct conf_certific
 	}
 	out->expires_ms = time_ms(X509_get0_notAfter(out->leaf));
 	return 0;
+}
+
+static bool copy_names(struct tls_certificate *out, const struct tls_certificate *other)
+{
+	out->names = calloc(other->name_count + 1, sizeof(*out->names));
+	for (size_t i = 0; out->names != NULL && i < other->name_count; i++)
+		if (!add_name(out, other->names[i].p, other->names[i].n))
+			return false;
+	return out->names != NULL;
+}
+
+int tls_certificate_share(struct tls_certificate *out, const struct conf_certificate *c,
+			  const struct tls_certificate *other)
+{
+	*out = (struct tls_certificate){ .source = c, .expires_ms = other->expires_ms };
+	if (X509_up_ref(other->leaf) == 1)
+		out->leaf = other->leaf;
+	if (other->key != NULL && EVP_PKEY_up_ref(other->key) == 1) {
+		out->key = other->key;
+		out->chain = X509_chain_up_ref(other->chain);
+	}
+	if (out->leaf != NULL && (out->key == NULL || out->chain != NULL) &&
+	    copy_names(out, other) && read_ocsp(out, c->ocsp) == NULL)
+		return 0;
+	tls_certificate_fini(out);
+	return -EINVAL;
+}
+
+int tls_certificate_complete(struct tls_certificate *c, const char **out_fault)
+{
+	const char *fault;
+
+	if (c->key != NULL)
+		return 0;
+	fault = read_chain(c, c->source->certificate);
+	if (fault == NULL)
+		fault = read_key(c, c->source->key);
+	if (fault == NULL)
+		return 0;
+	EVP_PKEY_free(c->key);
+	sk_X509_pop_free(c->chain, X509_free);
+	c->key = NULL;
+	c->chain = NULL;
+	*out_fault = fault;
+	return -EINVAL;
 }
 
 void tls_certificate_fini(struct tls_certificate *c)

@@ -149,11 +149,15 @@ static int on_client_hello(SSL *ssl, int *alert, void *arg)
 static int on_certificate(SSL *ssl, void *arg)
 {
 	const struct tls_served *served = tls_identity_of(ssl)->served;
+	const char *fault;
 
 	(void)arg;
 	for (size_t i = 0; i < served->count; i++) {
-		const struct tls_certificate *c = &served->certificates[i];
+		struct tls_certificate *c = &served->certificates[i];
 
+		/* The master has looked at all of it: what fails is memory. */
+		if (tls_certificate_complete(c, &fault) != 0)
+			return 0;
 		if (SSL_use_cert_and_key(ssl, c->leaf, c->key, c->chain, 1) != 1)
 			return 0;
 	}

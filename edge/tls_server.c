@@ -57,7 +57,7 @@ static int make_context(struct tls_server *s)
 	return 0;
 }
 
-struct tls_server *tls_server_new(struct conf *c, struct tls_tickets *tickets)
+struct tls_server *tls_server_new(struct conf *c, struct tls_tickets *tickets, struct tls_server *before)
 {
 	struct tls_server *s = calloc(1, sizeof(*s));
 	int r;
@@ -68,9 +68,12 @@ struct tls_server *tls_server_new(struct conf *c, struct tls_tickets *tickets)
 	s->refs = 1;
 	s->conf = conf_ref(c);
 	s->tickets = tickets;
+	s->before = before;
+	if (before != NULL)
+		before->refs++;
 	r = make_context(s);
 	if (r == 0)
-		r = tls_server_load(s);
+		r = tls_server_prepare(s);
 	if (r == 0)
 		return s;
 	tls_server_unref(s);

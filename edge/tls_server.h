@@ -15,8 +15,13 @@ struct tls_server;
 struct tls_tickets;
 struct tls_identity;
 
-/* What can't be used of a certificate is logged, and its sites are not served over TLS. NULL: no memory. */
-struct tls_server *tls_server_new(struct conf *c, struct tls_tickets *tickets) NODISCARD;
+/* To be loaded before it is used. Certificates that didn't change since «before» (a complete one, or NULL) are taken from
+ * there. NULL: no memory. */
+struct tls_server *tls_server_new(struct conf *c, struct tls_tickets *tickets,
+				  struct tls_server *before) NODISCARD;
+/* Goes on with loading until so many certificates were read, 0.15 ms each. What can't be used is logged, and its sites are not
+ * served over TLS. 1: there are more; 0: it is complete; or -ENOMEM. */
+int tls_server_load(struct tls_server *s, size_t count) NODISCARD;
 /* NULL is allowed. */
 void tls_server_unref(struct tls_server *s);
 

@@ -25,33 +25,37 @@ int tls_directory_compare(const void *a, const void *b)
 	return x->name.n < y->name.n ? -1 : x->name.n > y->name.n;
 }
 
-static int load(struct tls_served *served, const struct conf_certificate *c)
+/* From the snapshot before if it has the same, else from the text. *budget counts what is read. */
+static int take(struct tls_server *s, struct tls_certificate *out, const struct conf_certificate *c,
+		size_t *budget, const char **out_fault)
 {
-	const char *fault = "";
-	int r = tls_certificate_init(&served->certificates[served->count], c, &fault);
+	const struct tls_certificate *same = tls_known_find(&s->known, c);
 
-	if (r == 0 && served->certificates[served->count].key == NULL) {
-		tls_certificate_fini(&served->certificates[served->count]);
-		fault = "there is no key";
-		r = -EINVAL;
-	}
-	if (r != 0) {
-		log_error("certificate_not_used", "file=%.*s fault=\"%s\"",
-			  VIEW_ARG(c->certificate_path), fault);
-		return r;
-	}
-	served->count++;
-	return 0;
+	if (same != NULL && tls_certificate_share(out, c, same) == 0)
+		return 0;
+	*budget -= *budget > 0;
+	if (c->key.n > 0)
+		return tls_certificate_init(out, c, out_fault);
+	*out_fault = "there is no key";
+	return -EINVAL;
 }
 
-static int load_all(struct tls_served *served, const struct conf_certificate *c, size_t count)
+/* What can't be used is left out: the master has looked at all of them. */
+static int load(struct tls_server *s, struct tls_served *served, const struct conf_certificate *c,
+		size_t count, size_t *budget)
 {
 	served->certificates = calloc(count + 1, sizeof(*served->certificates));
 	if (served->certificates == NULL)
 		return -ENOMEM;
-	for (size_t i = 0; i < count; i++)
-		if (load(served, &c[i]) == -ENOMEM)
-			return -ENOMEM;
+	for (size_t i = 0; i < count; i++) {
+		const char *fault = "";
+
+		if (take(s, &served->certificates[served->count], &c[i], budget, &fault) == 0)
+			served->count++;
+		else
+			log_error("certificate_not_used", "file=%.*s fault=\"%s\"",
+				  VIEW_ARG(c[i].certificate_path), fault);
+	}
 	return 0;
 }
 
@@ -100,26 +104,24 @@ static void bind_sessions(struct tls_policy *p)
 	hash_sha256_128(parts, ARRAY_LEN(parts), p->session_context);
 }
 
-static int make_policies(struct tls_server *s)
+static int load_site(struct tls_server *s, size_t i, size_t *budget)
 {
-	s->policies = calloc(s->conf->site_count + 1, sizeof(*s->policies));
-	if (s->policies == NULL)
-		return -ENOMEM;
-	for (size_t i = 0; i < s->conf->site_count; i++) {
-		struct tls_policy *p = &s->policies[i];
-		const struct conf_site *site = &s->conf->sites[i];
-		int r;
+	struct tls_policy *p = &s->policies[i];
+	const struct conf_site *site = &s->conf->sites[i];
+	int r;
 
-		p->site = site;
-		s->early_data |= site->tls.early_data;
-		bind_sessions(p);
-		r = load_all(&p->served, site->tls.certificates, site->tls.certificate_count);
-		if (r == 0 && site->tls.client_verify != CONF_CLIENT_NONE)
-			r = read_client_cas(p);
-		if (r != 0)
-			return r;
-	}
-	return 0;
+	p->site = site;
+	s->early_data |= site->tls.early_data;
+	bind_sessions(p);
+	r = load(s, &p->served, site->tls.certificates, site->tls.certificate_count, budget);
+	if (r == 0 && site->tls.client_verify != CONF_CLIENT_NONE)
+		r = read_client_cas(p);
+	return r;
+}
+
+static int load_pair(struct tls_server *s, size_t i, size_t *budget)
+{
+	return load(s, &s->directory[i], &s->conf->tls_directory[i], 1, budget);
 }
 
 /* Of several certificates with the same name, the last to expire serves it. */
@@ -160,21 +162,6 @@ static int name_directory(struct tls_server *s)
 	return 0;
 }
 
-static int load_directory(struct tls_server *s)
-{
-	const struct conf *c = s->conf;
-
-	s->directory = calloc(c->tls_directory_count + 1, sizeof(*s->directory));
-	if (s->directory == NULL)
-		return -ENOMEM;
-	for (size_t i = 0; i < c->tls_directory_count; i++) {
-		s->directory_count++;
-		if (load_all(&s->directory[i], &c->tls_directory[i], 1) != 0)
-			return -ENOMEM;
-	}
-	return name_directory(s);
-}
-
 /* Files as other servers have them: name, key of the HMAC, key of AES. */
 static int read_file_keys(struct tls_server *s)
 {
@@ -191,15 +178,50 @@ static int read_file_keys(struct tls_server *s)
 	return 0;
 }
 
-int tls_server_load(struct tls_server *s)
+int tls_server_prepare(struct tls_server *s)
 {
-	int r = make_policies(s);
+	s->policies = calloc(s->conf->site_count + 1, sizeof(*s->policies));
+	s->directory = calloc(s->conf->tls_directory_count + 1, sizeof(*s->directory));
+	if (s->policies == NULL || s->directory == NULL)
+		return -ENOMEM;
+	return s->before != NULL ? tls_known_init(&s->known, s->before) : 0;
+}
+
+static void forget_before(struct tls_server *s)
+{
+	tls_known_fini(&s->known);
+	tls_server_unref(s->before);
+	s->before = NULL;
+}
+
+static int complete(struct tls_server *s)
+{
+	int r = name_directory(s);
 
 	if (r == 0)
-		r = load_directory(s);
-	if (r == 0)
 		r = read_file_keys(s);
+	if (r == 0)
+		forget_before(s);
 	return r;
+}
+
+static bool is_loaded(const struct tls_server *s)
+{
+	return s->site_count == s->conf->site_count &&
+	       s->directory_count == s->conf->tls_directory_count;
+}
+
+int tls_server_load(struct tls_server *s, size_t count)
+{
+	int r = 0;
+
+	while (r == 0 && count > 0 && s->site_count < s->conf->site_count)
+		r = load_site(s, s->site_count++, &count);
+	while (r == 0 && count > 0 && s->directory_count < s->conf->tls_directory_count)
+		r = load_pair(s, s->directory_count++, &count);
+	if (r != 0)
+		return r;
+	return is_loaded(s) ? complete(s) : 1;
 }
 
 static void policies_fini(struct tls_server *s)
@@ -224,4 +246,5 @@ void tls_server_unload(struct tls_server *s)
 	if (s->file_keys != NULL)
 		explicit_bzero(s->file_keys, s->file_key_count * sizeof(*s->file_keys));
 	free(s->file_keys);
+	forget_before(s);
 }

@@ -3,6 +3,7 @@
  *
  *   tls_server.c       its life, streams, what a request asks of its connection
  *   tls_server_load.c  what it is made of: certificates and what sites ask of clients
+ *   tls_known.c        certificates that the snapshot before had, too
  *   tls_hello.c        what is decided when a ClientHello has been read
  *   tls_tickets.c      keys of session tickets
  *   tls_certificate.c  one certificate
@@ -39,6 +40,12 @@ struct tls_directory_name {
 	const struct tls_served *served;
 };
 
+/* Sorted; the certificates are another tls_server's. */
+struct tls_known {
+	const struct tls_certificate **at;
+	size_t count;
+};
+
 struct tls_server {
 	uint32_t magic;
 	unsigned refs;
@@ -53,6 +60,10 @@ struct tls_server {
 	bool early_data;		  /* some site takes it */
 	struct tls_ticket_key *file_keys; /* from files: they serve instead of the tickets' */
 	size_t file_key_count;
+	/* While it is loaded: how many sites are (then the directory's pairs follow), and what needn't be read. */
+	size_t site_count;
+	struct tls_server *before; /* NULL: complete, or there was none */
+	struct tls_known known;	   /* of before */
 };
 
 /* What belongs to one connection; its SSL frees it. */
@@ -71,10 +82,18 @@ int tls_directory_compare(const void *a, const void *b);
 
 struct tls_identity *tls_identity_of(const SSL *ssl);
 
-/* Fills in all that is loaded of s->conf. 0 or -ENOMEM: certificates that can't be used are logged and left out. */
-int tls_server_load(struct tls_server *s) NODISCARD;
-/* Frees it again; also what is loaded in part. */
+/* What is needed before the first tls_server_load. 0 or -ENOMEM. */
+int tls_server_prepare(struct tls_server *s) NODISCARD;
+/* Frees what was loaded, in whole or in part. */
 void tls_server_unload(struct tls_server *s);
+
+/* Of a server that is complete, and outlives it. 0 or -ENOMEM. */
+int tls_known_init(struct tls_known *k, const struct tls_server *s) NODISCARD;
+/* NULL: it had none of this text. */
+const struct tls_certificate *tls_known_find(const struct tls_known *k,
+					     const struct conf_certificate *c);
+/* Safe on one that is zeroed. */
+void tls_known_fini(struct tls_known *k);
 
 /* Sets the callbacks of handshakes. */
 void tls_hello_answer(SSL_CTX *context);

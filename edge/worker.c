@@ -39,6 +39,7 @@ enum {
 	PIPES_OF_USER = 60,
 	PIPES_MOST = 16,
 	PIPES_LEAST = 4,
+	CERTIFICATES_A_STEP = 4, /* read while traffic waits: less than a millisecond */
 };
 
 struct worker_listener {
@@ -56,7 +57,9 @@ struct worker_process {
 	struct watch ipc;
 	struct worker_listener listeners[CONF_LISTENERS_MAX];
 	struct timer tick, deadline, resume;
-	bool leaving; /* else, when it is draining, it is only paused */
+	struct tls_server *offered_tls; /* of the snapshot on offer */
+	struct ready load;		/* goes on with it */
+	bool leaving;			/* else, when it is draining, it is only paused */
 	bool aborting;
 };
 
@@ -387,19 +390,71 @@ static void tell_expiry(struct worker *w)
 	}
 }
 
-/* The master has checked them: what fails here is memory, and then those of the last snapshot go on. */
+/* Without TLS there is nothing to make. The master has checked the certificates: what fails here is memory. */
+static int begin_certificates(struct worker_process *p, struct conf *c)
+{
+	if (!speaks_tls(c))
+		return 0;
+	p->offered_tls = tls_server_new(c, p->given->tickets, p->w.tls);
+	return p->offered_tls != NULL ? 0 : -ENOMEM;
+}
+
 static void use_certificates(struct worker_process *p)
 {
-	struct tls_server *s = speaks_tls(p->w.conf) ? tls_server_new(p->w.conf, p->given->tickets)
-						     : NULL;
+	tls_server_unref(p->w.tls);
+	p->w.tls = p->offered_tls;
+	p->offered_tls = NULL;
+	tell_expiry(&p->w);
+}
 
-	if (s == NULL && speaks_tls(p->w.conf)) {
-		log_error("certificates_kept", "error=%d", ENOMEM);
+/* Those that the worker starts with: nobody is served yet. */
+static int load_certificates(struct worker_process *p)
+{
+	int r = begin_certificates(p, p->w.conf);
+
+	if (r == 0 && p->offered_tls != NULL)
+		r = tls_server_load(p->offered_tls, SIZE_MAX);
+	if (r == 0)
+		use_certificates(p);
+	return r;
+}
+
+static void drop_certificates(struct worker_process *p)
+{
+	ready_cancel(&p->load);
+	tls_server_unref(p->offered_tls);
+	p->offered_tls = NULL;
+}
+
+/* A thousand new ones take a fifth of a second. */
+static void load_some(struct ready *ready)
+{
+	struct worker_process *p = CONTAINER_OF(ready, struct worker_process, load);
+	int r = tls_server_load(p->offered_tls, CERTIFICATES_A_STEP);
+
+	if (r == 1) {
+		ready_post(&p->load);
 		return;
 	}
-	tls_server_unref(p->w.tls);
-	p->w.tls = s;
-	tell_expiry(&p->w);
+	if (r != 0)
+		drop_certificates(p);
+	snapshot_built(&p->snapshot, r);
+}
+
+static int offer_came(struct snapshot *s)
+{
+	struct worker_process *p = CONTAINER_OF(s, struct worker_process, snapshot);
+	int r = begin_certificates(p, s->offered);
+
+	if (r != 0 || p->offered_tls == NULL)
+		return r;
+	ready_post(&p->load);
+	return -EAGAIN;
+}
+
+static void offer_dropped(struct snapshot *s)
+{
+	drop_certificates(CONTAINER_OF(s, struct worker_process, snapshot));
 }
 
 static void use_snapshot(struct snapshot *s)
@@ -453,7 +508,7 @@ static void obey(struct snapshot *s, const struct ipc_message *m)
 	}
 }
 
-static const struct snapshot_user user = { use_snapshot, use_logs, obey };
+static const struct snapshot_user user = { offer_came, offer_dropped, use_snapshot, use_logs, obey };
 
 static void on_ipc(struct watch *watch, unsigned events)
 {
@@ -555,8 +610,8 @@ static int open_parts(struct worker_process *p)
 	if (r != 0)
 		return r;
 	attach(p);
-	use_certificates(p);
-	return speaks_tls(w->conf) && w->tls == NULL ? -ENOMEM : 0;
+	ready_init(&p->load, w->loop, load_some);
+	return load_certificates(p);
 }
 
 static int open_events(struct worker_process *p)
@@ -588,6 +643,7 @@ static void close_parts(struct worker_process *p)
 	struct worker *w = &p->w;
 
 	watch_close(&p->ipc);
+	drop_certificates(p);
 	timer_close(&p->tick);
 	timer_close(&p->deadline);
 	timer_close(&p->resume);

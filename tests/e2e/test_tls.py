@@ -326,6 +326,7 @@ def test_what_is_counted(tls, origin, certs):
         c.request(target="/a")
         c.response()
     assert isinstance(handshake(tls, client_context(certs.root), "c.test"), str)
+    wait_until(lambda: failures(tls).get("unrecognized_name"))
     stats, metrics = tls.stats()["tls"], tls.metrics()
     assert sum(c["count"] for c in stats["connections"]) == 1 == sum(h["count"] for h in stats["handshakes"])
     assert sum(tls.status()["tls"]["connections"].values()) == 1
@@ -421,6 +422,48 @@ def test_new_certificates_after_a_reload(tls, origin, certs):
             assert after.sock.getpeercert()["serialNumber"].lstrip("0") == fresh.serial().lstrip("0")
         before.request(target="/a")
         assert before.response().body == b"hello"
+
+
+def put(directory, stem, pair, key=None):
+    for suffix, source in (("pem", pair.certificate), ("key", key or pair.key)):
+        path = directory / f"{stem}.{suffix}"
+        path.write_bytes(open(source, "rb").read())
+        path.chmod(0o600)
+
+
+def test_a_reload_takes_what_changed_in_the_directory(origin, make_node, certs, tmp_path):
+    """What stays is taken over, read already (a, b) or not (c); what is replaced, new or gone is so at once."""
+    tmp_path.chmod(0o755)
+    directory = tmp_path / "certs"
+    directory.mkdir(mode=0o755)
+    pairs = {name: certs.issue(f"{name}.test") for name in "abcdx"}
+    for name in "abcx":
+        put(directory, name, pairs[name])
+    node = make_node(origin, tls=pairs["a"], workers=2, conf={"tls": {"directory": str(directory)}})
+    node.conf["sites"][0]["hosts"] = ["a.test"]
+    node.conf["sites"] += [{"name": n, "hosts": [f"{n}.test"], "origin": "o"} for n in "bc"]
+    node.reload()
+    context = client_context(certs.root)
+
+    def serial(name):
+        with handshake(node, context, f"{name}.test") as c:
+            return c.sock.getpeercert()["serialNumber"].lstrip("0")
+
+    def expect(**wanted):
+        for name, pair in wanted.items():
+            assert serial(name) == pair.serial().lstrip("0"), name
+
+    expect(a=pairs["a"], b=pairs["b"])
+    renewed = certs.issue("b.test")
+    put(directory, "b", renewed)
+    put(directory, "d", pairs["d"])
+    (directory / "x.pem").unlink()
+    (directory / "x.key").unlink()
+    node.conf["sites"].append({"name": "d", "hosts": ["d.test"], "origin": "o"})
+    node.reload()
+    expect(a=pairs["a"], b=renewed, c=pairs["c"], d=pairs["d"])
+    node.reload()
+    expect(a=pairs["a"], b=renewed, c=pairs["c"], d=pairs["d"])
 
 
 # --- early data

@@ -36,32 +36,81 @@ static inline char char_lower(char c)
 	return c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
 }
 
+/* Eight characters at once, in any order: ASCII capitals gain the bit that makes them small. */
+static inline uint64_t chars_lower(uint64_t c)
+{
+	const uint64_t ones = 0x0101010101010101, tops = ones * 0x80, ascii = c & ~tops;
+	uint64_t from_a = ascii + ones * (0x80 - 'A'), beyond_z = ascii + ones * (0x7f - 'Z');
+
+	return c | ((from_a & ~beyond_z & ~c & tops) >> 2);
+}
+
+/* Writes the n characters of p as small letters. */
+static inline void chars_copy_lower(const char *p, size_t n, char *out)
+{
+	size_t i = 0;
+
+	for (; n - i >= 8; i += 8) {
+		uint64_t c;
+
+		memcpy(&c, p + i, 8);
+		c = chars_lower(c);
+		memcpy(out + i, &c, 8);
+	}
+	for (; i < n; i++)
+		out[i] = char_lower(p[i]);
+}
+
+/* Are the n characters of p, as small letters, those of «lower», which are small? */
+static inline bool chars_are(const char *p, const char *lower, size_t n)
+{
+	size_t i = 0;
+
+	for (; n - i >= 8; i += 8) {
+		uint64_t a, b;
+
+		memcpy(&a, p + i, 8);
+		memcpy(&b, lower + i, 8);
+		if (chars_lower(a) != b)
+			return false;
+	}
+	while (i < n && char_lower(p[i]) == lower[i])
+		i++;
+	return i == n;
+}
+
 /* The value of a CHAR_HEX character. */
 static inline unsigned char_hex(char c)
 {
 	return c <= '9' ? (unsigned)(c - '0') : (unsigned)((c | 0x20) - 'a' + 10);
 }
 
-/*
- * The first byte in [p, end) that is a control character other than HTAB (0x00–0x1f, 0x7f), or end.
- * Eight bytes at a step: a byte under 0x20 borrows from its top bit, and so does one that is zero
- * after «xor 0x7f». The lowest mark is always true; higher ones may be echoes and are looked at again.
- */
+typedef uint8_t chars_16 __attribute__((vector_size(16)));
+
+/* All bits of those of 16 bytes at p that are control characters, HTAB among them. The first byte's are the lowest. */
+static inline void chars_controls(const char *p, uint64_t out_marks[2])
+{
+	chars_16 c;
+
+	memcpy(&c, p, sizeof(c));
+	__typeof__(c < 0x20) marks = (c < 0x20) | (c == 0x7f);
+	memcpy(out_marks, &marks, sizeof(marks));
+	out_marks[0] = le64toh(out_marks[0]);
+	out_marks[1] = le64toh(out_marks[1]);
+}
+
+/* The first byte in [p, end) that is a control character other than HTAB (0x00–0x1f, 0x7f), or end. 16 bytes at a step. */
 static inline const char *char_next_control(const char *p, const char *end)
 {
-	const uint64_t ones = 0x0101010101010101, tops = 0x8080808080808080;
+	while (end - p >= 16) {
+		uint64_t marks[2];
 
-	while (end - p >= 8) {
-		uint64_t bytes, del;
-		memcpy(&bytes, p, 8);
-		bytes = le64toh(bytes);
-		del = bytes ^ (ones * 0x7f);
-		uint64_t marks = (((bytes - ones * 0x20) & ~bytes) | ((del - ones) & ~del)) & tops;
-		if (marks == 0) {
-			p += 8;
+		chars_controls(p, marks);
+		if ((marks[0] | marks[1]) == 0) {
+			p += 16;
 			continue;
 		}
-		p += __builtin_ctzll(marks) / 8;
+		p += marks[0] != 0 ? __builtin_ctzll(marks[0]) / 8 : 8 + __builtin_ctzll(marks[1]) / 8;
 		if (*p != '\t')
 			return p;
 		p++;

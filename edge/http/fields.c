@@ -77,6 +77,14 @@ static const char *skip_blanks(const char *p)
 	return p;
 }
 
+/* The end of [p, end) without blanks. */
+static const char *trim_end(const char *p, const char *end)
+{
+	while (end > p && char_blank(end[-1]))
+		end--;
+	return end;
+}
+
 /* The colon behind a name that ends at p, or NULL. */
 static const char *colon(const struct lines *l, const char *p, enum http_fault *out_fault)
 {
@@ -134,14 +142,16 @@ static enum http_fault line_parse(struct lines *l, struct http_field *out)
 
 	const char *value = skip_blanks(p + 1);
 	const char *cr = line_end(l, value, &fault);
-	if (l->writable != NULL)
+	if (l->writable != NULL) {
 		cr = unfold(l, cr, &fault);
+		value = skip_blanks(value); /* the first line may have had none of it */
+	}
 	if (cr == NULL)
 		return fault;
 	l->p = cr + 2;
 	*out = (struct http_field){
 		.name = name,
-		.value = http_trim(view_of(value, (size_t)(cr - value))),
+		.value = view_of(value, (size_t)(trim_end(value, cr) - value)),
 		.id = http_field_id(name),
 	};
 	return HTTP_OK;

@@ -70,8 +70,7 @@ int uri_authority_split(struct view v, struct view *out_host, uint16_t *out_port
 
 void uri_host_lower(struct view host, char *out)
 {
-	for (size_t i = 0; i < host.n; i++)
-		out[i] = char_lower(host.p[i]);
+	chars_copy_lower(host.p, host.n, out);
 	out[host.n] = '\0';
 }
 

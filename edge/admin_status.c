@@ -157,19 +157,31 @@ static void add_origins(cJSON *tree, struct admin_call *c)
 	}
 }
 
-/* Whether the kernel can do it, and how many connections it did it for. By cipher: /v1/stats. */
+static void add_sealed(cJSON *to, double kernel, double program)
+{
+	(void)cJSON_AddNumberToObject(to, "kernel", kernel);
+	(void)cJSON_AddNumberToObject(to, "program", program);
+}
+
+/* Whether the kernel can do it, and how many connections it did it for. */
 static void add_tls(cJSON *tree, const struct admin *a)
 {
-	cJSON *to = cJSON_AddObjectToObject(tree, "tls"), *connections;
+	cJSON *to = cJSON_AddObjectToObject(tree, "tls"), *by_cipher;
 	struct stats_tls total;
 
 	stats_tls_total(a->process->stats, &total);
 	(void)cJSON_AddBoolToObject(to, "ktls", tls_probe());
-	connections = cJSON_AddObjectToObject(to, "connections");
-	(void)cJSON_AddNumberToObject(connections, "kernel",
-				      (double)stats_tls_connections(&total, true));
-	(void)cJSON_AddNumberToObject(connections, "program",
-				      (double)stats_tls_connections(&total, false));
+	add_sealed(cJSON_AddObjectToObject(to, "connections"),
+		   (double)stats_tls_connections(&total, true),
+		   (double)stats_tls_connections(&total, false));
+	by_cipher = cJSON_AddObjectToObject(to, "ciphers");
+	for (unsigned i = 0; i < STATS_TLS_CIPHERS; i++) {
+		const uint64_t *row = total.connections[i];
+
+		if (row[0] + row[1] > 0)
+			add_sealed(cJSON_AddObjectToObject(by_cipher, stats_tls_cipher(i)),
+				   (double)row[1], (double)row[0]);
+	}
 }
 
 enum admin_progress admin_status(struct admin_call *c)

@@ -184,6 +184,29 @@ void show_stores(const cJSON *stores, FILE *to)
 		(void)fputs("no store is configured\n", to);
 }
 
+static void show_sealed(const cJSON *counts, FILE *to)
+{
+	(void)fprintf(to, ": %.0f connections sealed by the kernel, %.0f by the program\n",
+		      number(counts, "kernel"), number(counts, "program"));
+}
+
+/* Since the start; nothing where there were none. */
+static void show_tls(const cJSON *tls, FILE *to)
+{
+	const cJSON *each, *ciphers = member(tls, "ciphers");
+
+	if (cJSON_GetArraySize(ciphers) == 0)
+		return;
+	(void)fprintf(to, "TLS%s", cJSON_IsTrue(member(tls, "ktls")) ? "" : " (no kTLS here)");
+	show_sealed(member(tls, "connections"), to);
+	cJSON_ArrayForEach(each, ciphers)
+	{
+		(void)fputs("  ", to);
+		show_text(each->string, to);
+		show_sealed(each, to);
+	}
+}
+
 void show_status(const cJSON *answer, FILE *to)
 {
 	const cJSON *each;
@@ -202,6 +225,7 @@ void show_status(const cJSON *answer, FILE *to)
 	{
 		show_store(each, to);
 	}
+	show_tls(member(answer, "tls"), to);
 }
 
 /* --- inspect ---------------------------------------------------------------------------------------- */

@@ -80,6 +80,12 @@ void stats_tls_failed(struct stats_tls *s, const char *fault)
 	stats_add(&s->failures[find(faults, ARRAY_LEN(faults), fault)], 1);
 }
 
+const char *stats_tls_cipher(unsigned row)
+{
+	CHECK(row < STATS_TLS_CIPHERS);
+	return ciphers[row];
+}
+
 uint64_t stats_tls_connections(const struct stats_tls *total, bool in_kernel)
 {
 	uint64_t sum = 0;

@@ -20,6 +20,8 @@ void stats_tls_done(struct stats_tls *s, bool is_1_3, bool resumed, const char *
 /* fault: one of tls_fault's words. */
 void stats_tls_failed(struct stats_tls *s, const char *fault);
 
+/* The name of a row of connections. */
+const char *stats_tls_cipher(unsigned row);
 /* Connections of all ciphers. */
 uint64_t stats_tls_connections(const struct stats_tls *total, bool in_kernel);
 /* A total: members of a JSON object, and families of metrics. What never happened is left out of the labels. */

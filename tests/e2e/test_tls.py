@@ -329,7 +329,11 @@ def test_what_is_counted(tls, origin, certs):
     wait_until(lambda: failures(tls).get("unrecognized_name"))
     stats, metrics = tls.stats()["tls"], tls.metrics()
     assert sum(c["count"] for c in stats["connections"]) == 1 == sum(h["count"] for h in stats["handshakes"])
-    assert sum(tls.status()["tls"]["connections"].values()) == 1
+    told = tls.status()["tls"]
+    (cipher, sealed), = told["ciphers"].items()
+    assert sealed == told["connections"] and sum(sealed.values()) == 1 and cipher == stats["connections"][0]["cipher"]
+    shown = tls.brimctl("status").stdout
+    assert f"  {cipher}: {sealed['kernel']} connections sealed by the kernel, {sealed['program']} by the program\n" in shown
     assert metrics['brim_tls_handshakes_total{version="1.3",kind="full"}'] == 1
     assert metrics['brim_tls_handshake_failures_total{reason="unrecognized_name"}'] == 1
     left = metrics['brim_tls_certificate_expiry_timestamp_seconds{site="a"}'] - time.time()

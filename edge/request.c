@@ -1,5 +1,5 @@
 /*
- * A request's frame: its machine, its beginning and end, and the route it takes.
+ * A request's frame: its machine, its beginning and end, and the answers that we make ourselves.
  *
  * Lifetime: request_begin → steps → request_end, which tells the exchange once (done) and goes back to
  * the worker's list of spare ones. Whatever it holds of cache and origin is let go of in one place, drop_all,
@@ -10,27 +10,20 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "edge/answer.h"
-#include "edge/client.h"
-#include "edge/forward.h"
 #include "edge/http/field.h"
 #include "edge/https.h"
-#include "edge/shape.h"
 #include "edge/text.h"
-#include "edge/tls_server.h"
 #include "edge/transfer.h"
 #include "edge/tunnel.h"
 
 enum { KEPT_REQUESTS = 256 };
-#define ALLOW_LINE "Allow: GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH\r\n"
 
-static enum step_result step_route(struct machine *m);
 static enum step_result step_send(struct machine *m);
 static enum step_result step_finish(struct machine *m);
 static enum step_result step_end(struct machine *m);
 
 static const struct step steps[] = {
-	[REQUEST_ROUTE] = { "route", step_route },
+	[REQUEST_ROUTE] = { "route", request_step_route },
 	[REQUEST_LOOK_UP] = { "look_up", request_step_look_up },
 	[REQUEST_OPEN] = { "open", request_step_open },
 	[REQUEST_SEARCH] = { "search", request_step_search },
@@ -82,7 +75,7 @@ static struct request *take_request(struct worker *w)
 	return r;
 }
 
-static struct request *request_new(struct worker *w, struct exchange *x)
+struct request *request_new(struct worker *w, struct exchange *x)
 {
 	struct request *r = take_request(w);
 
@@ -144,311 +137,6 @@ int request_begin_timeout(struct worker *w, struct exchange *x)
 	return 0;
 }
 
-/* --- a request for nobody ------------------------------------------------------------------------ */
-
-/* Takes everything, keeps nothing. */
-static int void_read_body(struct exchange *x, struct view *out)
-{
-	(void)x;
-	(void)out;
-	return -ENODATA;
-}
-
-static void void_took_body(struct exchange *x, size_t n)
-{
-	(void)x;
-	(void)n;
-}
-
-static void void_interim(struct exchange *x, uint16_t status, struct view fields)
-{
-	(void)x;
-	(void)status;
-	(void)fields;
-}
-
-static int void_head(struct exchange *x, const struct answer *a)
-{
-	(void)x;
-	(void)a;
-	return 0;
-}
-
-static int64_t void_memory(struct exchange *x, const void *p, size_t n, bool last)
-{
-	(void)x;
-	(void)p;
-	(void)last;
-	return (int64_t)n;
-}
-
-static int64_t void_file(struct exchange *x, int fd, uint64_t offset, size_t n, bool last)
-{
-	(void)fd;
-	(void)offset;
-	return void_memory(x, NULL, n, last);
-}
-
-/* A pipe can't be emptied into nothing: a background request never relays. */
-static int64_t void_pipe(struct exchange *x, int pipe_fd, size_t n, bool last)
-{
-	(void)x;
-	(void)pipe_fd;
-	(void)n;
-	(void)last;
-	return -ECONNRESET;
-}
-
-static bool void_taking(struct exchange *x)
-{
-	(void)x;
-	return true;
-}
-
-static int void_finish(struct exchange *x, struct view trailers)
-{
-	(void)x;
-	(void)trailers;
-	return 0;
-}
-
-static void void_abort(struct exchange *x)
-{
-	(void)x;
-}
-
-static void void_done(struct exchange *x)
-{
-	free(x);
-}
-
-static const struct exchange_ops void_ops = {
-	.read_body = void_read_body,
-	.took_body = void_took_body,
-	.send_interim = void_interim,
-	.send_head = void_head,
-	.send_memory = void_memory,
-	.send_file = void_file,
-	.send_pipe = void_pipe,
-	.taking = void_taking,
-	.finish = void_finish,
-	.abort = void_abort,
-	.done = void_done,
-};
-
-/* What a client wants for itself: a part, or only what is stored. */
-static const uint64_t not_for_others = UINT64_C(1) << FIELD_RANGE | UINT64_C(1) << FIELD_IF_RANGE |
-				       UINT64_C(1) << FIELD_CACHE_CONTROL |
-				       UINT64_C(1) << FIELD_PRAGMA;
-
-/* The request as a GET of its own, in a's memory: the connection's is gone before the origin answers. */
-static struct http_request *copy_head(const struct http_request *from, struct view authority,
-				      struct arena *a)
-{
-	struct http_request *to = arena_zalloc(a, sizeof(*to));
-	struct http_field *at = arena_alloc(a, (from->fields.count + 1) * sizeof(*at));
-
-	if (to == NULL || at == NULL)
-		return NULL;
-	*to = *from;
-	to->method = METHOD_GET;
-	to->method_text = VIEW("GET");
-	to->target = to->scheme = (struct view){ 0 };
-	to->expect_continue = false;
-	to->framing = FRAMING_NONE;
-	to->authority = arena_copy(a, authority);
-	to->path = arena_copy(a, from->path);
-	to->fields = (struct http_fields){ .at = at,
-					   .count = from->fields.count,
-					   .capacity = from->fields.count,
-					   .seen = from->fields.seen & ~not_for_others };
-	for (uint16_t i = 0; i < from->fields.count; i++) {
-		at[i] = from->fields.at[i];
-		at[i].dropped |= (not_for_others >> at[i].id) & 1;
-		at[i].name = arena_copy(a, at[i].name);
-		at[i].value = arena_copy(a, at[i].value);
-		if (at[i].name.p == NULL || at[i].value.p == NULL)
-			return NULL;
-	}
-	return to->authority.p != NULL && to->path.p != NULL ? to : NULL;
-}
-
-void request_begin_background(struct request *of)
-{
-	struct exchange *x = calloc(1, sizeof(*x));
-	struct request *r;
-
-	if (x == NULL)
-		return;
-	x->ops = &void_ops;
-	x->peer = of->x->peer;
-	x->client = of->x->client;
-	x->scheme = of->x->scheme;
-	x->via_version = of->x->via_version;
-	x->protocol = of->x->protocol;
-	r = request_new(of->w, x);
-	if (r == NULL) {
-		free(x);
-		return;
-	}
-	r->background = true;
-	r->lost_id = of->lost_id;
-	r->rq = copy_head(of->rq, of->target.authority, &r->arena);
-	machine_wake(&r->m);
-}
-
-/* --- step: route ------------------------------------------------------------------------------------ */
-
-/* Unlike others of this node since it started, and of other nodes by chance alone. */
-static struct view new_request_id(struct request *r)
-{
-	struct text t = text_new(&r->arena, 32);
-
-	text_hex(&t, r->w->boot_secret[0]);
-	text_hex(&t, ++r->w->request_serial);
-	return text_view(&t);
-}
-
-void request_make_id(struct request *r)
-{
-	struct view name = r->conf->request_id_header;
-	const struct http_field *given;
-	uint16_t at = 0;
-
-	if (name.n == 0 || r->request_id.n > 0)
-		return;
-	given = r->peer_trusted ? http_fields_find(&r->rq->fields, name, &at) : NULL;
-	if (given != NULL && given->value.n > 0 && given->value.n <= 128)
-		r->request_id = given->value;
-	else
-		r->request_id = new_request_id(r);
-}
-
-static void identify(struct request *r)
-{
-	r->peer_trusted = client_peer_trusted(r->conf, &r->x->client);
-	r->from_downstream = client_in(&r->conf->downstream, &r->x->client);
-	client_address(r->conf, &r->x->client, &r->rq->fields, &r->client);
-}
-
-/* HTTP/1.0 needn't name a host: then it is the listener's address, which is a catch-all site's. */
-static struct view asked_host(const struct request *r)
-{
-	return r->rq->authority.n == 0 && r->listener != NULL ? r->listener->text : r->rq->authority;
-}
-
-static enum step_result bad_target(struct request *r, int error)
-{
-	if (error == -ENOENT && r->rq->authority.n > 0)
-		return request_error(r, 421, NULL, "no site here has this host name");
-	if (error == -ENOMEM)
-		return request_error(r, 503, NULL, "short of memory");
-	return request_error(r, 400, NULL, "the host or the path is not valid");
-}
-
-struct conf_request request_for_rules(const struct request *r)
-{
-	return (struct conf_request){
-		.path = r->target.path_only,
-		.query = r->target.query,
-		.host = r->target.host,
-		.odd_path = r->target.odd_path,
-		.method = r->rq->method == METHOD_PURGE ? METHOD_GET : r->rq->method,
-		.method_text = r->rq->method_text,
-		.fields = &r->rq->fields,
-		.client = &r->client,
-	};
-}
-
-static void apply_rules(struct request *r)
-{
-	struct conf_request q = request_for_rules(r);
-
-	conf_request_rules(r->target.site, &q, &r->cache, &r->ruling);
-	r->origin = r->ruling.origin;
-}
-
-static enum step_result choose_way(struct request *r)
-{
-	r->store_reason = STORE_YES;
-	r->upgrade = tunnel_offer(r);
-	if (r->upgrade.n > 0) {
-		r->why = FORWARD_BYPASS;
-		r->result = STATS_PASS;
-		return request_goto(r, REQUEST_FETCH);
-	}
-	switch (verdict_request(r->rq, &r->cache)) {
-	case REQUEST_RANGE:
-		r->ranged = r->rq->method == METHOD_GET;
-		__attribute__((fallthrough));
-	case REQUEST_LOOKUP:
-		if (r->w->cache == NULL) {
-			r->result = STATS_PASS;
-			r->why = FORWARD_URI_MISS;
-			break;
-		}
-		r->lookup = true;
-		return request_goto(r, REQUEST_LOOK_UP);
-	case REQUEST_METHOD:
-		r->why = FORWARD_METHOD;
-		r->result = STATS_PASS;
-		break;
-	case REQUEST_BYPASS:
-		r->why = FORWARD_BYPASS;
-		r->result = STATS_BYPASS;
-		break;
-	case REQUEST_BODY:
-		r->why = FORWARD_BYPASS;
-		r->result = STATS_PASS;
-		break;
-	}
-	return request_goto(r, REQUEST_FETCH);
-}
-
-static enum step_result step_route(struct machine *m)
-{
-	struct request *r = request_of(m);
-	const struct http_request *rq = r->rq;
-	int e;
-
-	if (r->early_status != 0)
-		return request_error(r, r->early_status,
-				     r->early_status == 408 ? NULL : "http_request_error",
-				     r->early_text);
-	if (rq == NULL)
-		return request_goto(r, REQUEST_END);
-	if (r->health)
-		return request_answer(r, 200, (struct view){ 0 }, VIEW("ok\n"));
-	identify(r);
-	if (rq->method == METHOD_CONNECT || rq->method == METHOD_TRACE)
-		return request_error(r, 405, NULL, "this method is not served here");
-	if (rq->method == METHOD_OPTIONS && view_eq(rq->path, VIEW("*")))
-		return request_answer(r, 204, VIEW(ALLOW_LINE), (struct view){ 0 });
-	e = target_of(r->conf, r->x->scheme, asked_host(r), rq->path, &r->arena, &r->target);
-	if (e != 0)
-		return bad_target(r, e);
-	if (r->x->identity != NULL &&
-	    !tls_identity_serves(r->x->identity, r->target.site, r->target.host))
-		return request_error(r, 421, NULL,
-				     "this connection's certificate does not serve this host");
-	if (r->x->early && (!r->target.site->tls.early_data || !http_method_safe(rq->method)))
-		return request_error(r, 425, NULL,
-				     "this request must not come before the handshake is done");
-	apply_rules(r);
-	target_key(&r->target, &r->cache, r->key.primary);
-	if (rq->method == METHOD_PURGE)
-		return request_goto(r, REQUEST_PURGE);
-	if (https_wanted(r))
-		return https_redirect(r);
-	if (forward_loops(r))
-		return request_error(r, 502, "proxy_loop_detected", "this request has been here before");
-	if (r->ruling.respond != NULL)
-		return shape_respond(r);
-	if (rq->framing == FRAMING_LENGTH && rq->length > r->target.site->max_request_body)
-		return request_error(r, 413, NULL, "the request's body is larger than this site takes");
-	return choose_way(r);
-}
-
 /* --- answers of our own --------------------------------------------------------------------------------- */
 
 int request_send_head(struct request *r)
@@ -489,7 +177,7 @@ static struct view error_fields(struct request *r, uint16_t status, const char *
 	text_line(&t, VIEW("Content-Type"), VIEW("text/plain; charset=utf-8"));
 	text_line(&t, VIEW("Cache-Control"), VIEW("no-store"));
 	if (status == 405)
-		text_put(&t, VIEW(ALLOW_LINE));
+		text_put(&t, VIEW(REQUEST_ALLOW_LINE));
 	if (status == 503)
 		text_line(&t, VIEW("Retry-After"), VIEW("1"));
 	text_put(&t, VIEW("Proxy-Status: "));

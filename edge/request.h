@@ -2,9 +2,12 @@
  * A request: from a parsed head to an answered client. A machine without descriptor; it meets its
  * connection through the exchange table, the cache through cache/cache.h, the origin through a fetch.
  *
- *   request.c          begin, end, route: site, rules, what kind of request this is
+ *   request.c          begin, end, our own answers
+ *   request_route.c    site, rules, what kind of request this is
+ *   request_background.c  a request for nobody
  *   request_cache.c    look up, wait for others, decide: hit, stale, revalidate, miss; deliver a hit
- *   request_fetch.c    ask the origin; what its answer means; relay what isn't stored
+ *   request_fetch.c    ask the origin; what its answer means
+ *   request_relay.c    what isn't stored: from the origin to the client
  *   shape.c            what rules and client_ttl make of an answer at delivery
  *   request_range.c    parts of a stored object
  *   request_search.c   objects of URLs with another query (No-Vary-Search)
@@ -149,6 +152,7 @@ enum request_step {
 	REQUEST_END,
 };
 
+enum step_result request_step_route(struct machine *m);
 enum step_result request_step_look_up(struct machine *m);
 enum step_result request_step_open(struct machine *m);
 enum step_result request_step_search(struct machine *m);
@@ -167,6 +171,9 @@ enum step_result request_step_switch(struct machine *m);
 enum step_result request_step_tunnel(struct machine *m);
 
 struct request *request_of(struct machine *m);
+/* A request without a head yet, asleep. NULL: no memory. */
+struct request *request_new(struct worker *w, struct exchange *x) NODISCARD;
+#define REQUEST_ALLOW_LINE "Allow: GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH\r\n"
 /* The id by which the origin and the log know the request: most hits with no log need none. It stays what it is. */
 void request_make_id(struct request *r);
 /* What rules look at. */

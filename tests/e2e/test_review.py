@@ -79,7 +79,7 @@ def test_a_client_that_takes_nothing_is_cut_off(origin, make_node, way):
             with open("/proc/net/tcp") as f:
                 return [line for line in f if f":{node.port:04X} " in line.split()[1] + " " and line.split()[3] == "04"]
         assert not left()
-    wait_until(lambda: "aborted" in [line["error"] for line in node.access_log(1)], "the log line of a broken answer")
+    wait_until(lambda: "send_timeout" in [line["error"] for line in node.access_log(1)], "the log line of a broken answer")
 
 
 @pytest.mark.parametrize("way", ["hit", "relay", "fill"])

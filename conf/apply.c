@@ -127,12 +127,13 @@ static bool misplaced_key(const struct conf_scope *scope, const char *name, char
 static void tell_unknown(struct conf_reader *r, const struct conf_scope *scope, const char *prefix,
 			 const char *name)
 {
-	struct view near = nearest_key(scope, prefix, view_str(name));
+	bool told = !r->quiet && r->faults->count < CONF_FAULTS_TOLD;
+	struct view near = told ? nearest_key(scope, prefix, view_str(name)) : (struct view){ 0 };
 	char elsewhere[PATH_BYTES];
 
 	if (near.p != NULL)
 		conf_reader_fault(r, "unknown key, did you mean \"%.*s\"?", VIEW_ARG(near));
-	else if (misplaced_key(scope, name, elsewhere))
+	else if (told && misplaced_key(scope, name, elsewhere))
 		conf_reader_fault(r, "unknown key here, it belongs at \"%s\"", elsewhere);
 	else
 		conf_reader_fault(r, "unknown key");

@@ -335,6 +335,7 @@ struct conf {
 };
 
 /* A list of faults, each a line «FILE: /json/pointer: what is wrong». */
+enum { CONF_FAULTS_TOLD = 1000 }; /* the others are only counted: a file may have one in each byte */
 struct conf_faults {
 	FILE *to; /* NULL: only counted and the first one kept */
 	unsigned count;

@@ -24,7 +24,7 @@ static void fault_tell(struct conf_faults *f, char *line)
 	make_printable(line);
 	if (f->count++ == 0)
 		snprintf(f->first, sizeof(f->first), "%s", line);
-	if (f->to != NULL)
+	if (f->to != NULL && f->count <= CONF_FAULTS_TOLD)
 		fprintf(f->to, "%s\n", line);
 }
 

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "cache/listing.h"
+#include "edge/admin_check.h"
 #include "edge/admin_connection.h"
 #include "edge/base/log.h"
 #include "edge/listen.h"
@@ -174,6 +175,7 @@ void admin_free(struct admin **admin)
 		return;
 	*admin = NULL;
 	admin_connections_close(a);
+	admin_check_forget(a);
 	listings_free(&a->listings);
 	timer_close(&a->drain_timer);
 	for (size_t i = 0; i < a->listener_count; i++)

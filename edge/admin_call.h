@@ -44,6 +44,7 @@ struct admin {
 	struct list reloads; /* calls that wait for the master's word, by «link» */
 	struct list drains;  /* calls that wait for workers, by «link» */
 	struct timer drain_timer;
+	struct admin_check *check; /* of a configuration, under way; NULL: none */
 	uint32_t reload_serial; /* of the last reload that was asked for, above all those of earlier keepers */
 	struct admin_listener *listeners;
 	size_t listener_count;

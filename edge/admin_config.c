@@ -1,4 +1,4 @@
-/* GET /v1/config, POST /v1/config/check, POST /v1/reload. */
+/* GET /v1/config, POST /v1/reload. For POST /v1/config/check see admin_check.c. */
 #include <cjson/cJSON.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -26,85 +26,6 @@ enum admin_progress admin_config(struct admin_call *c)
 	admin_drop_notes(tree);
 	admin_hide_secrets(tree);
 	return admin_answer(c, tree);
-}
-
-/* --- a candidate ---------------------------------------------------------------------------------- */
-
-/* "/sites/0/hosts: what is wrong" → pointer and message; a syntax fault has a place instead of a pointer. */
-static void add_fault(cJSON *list, const char *line)
-{
-	cJSON *fault = cJSON_CreateObject();
-	const char *mark = line[0] == '/' || line[0] == ':' ? strstr(line, ": ") : NULL;
-
-	if (mark != NULL) {
-		char pointer[512];
-
-		(void)snprintf(pointer, sizeof(pointer), "%.*s", (int)(mark - line), line);
-		(void)cJSON_AddStringToObject(fault, "pointer", pointer);
-		line = mark + 2;
-	} else {
-		(void)cJSON_AddStringToObject(fault, "pointer", "");
-	}
-	(void)cJSON_AddStringToObject(fault, "message", line);
-	(void)cJSON_AddItemToArray(list, fault);
-}
-
-static enum admin_progress answer_faults(struct admin_call *c, char *lines)
-{
-	cJSON *tree = cJSON_CreateObject(), *list = cJSON_CreateArray();
-	char *rest = lines, *line;
-	enum admin_progress done;
-
-	while ((line = strsep(&rest, "\n")) != NULL) {
-		if (*line != '\0')
-			add_fault(list, line);
-	}
-	(void)cJSON_AddItemReferenceToObject(tree, "error", cJSON_GetArrayItem(list, 0));
-	(void)cJSON_AddItemToObject(tree, "faults", list);
-	done = admin_answer(c, tree);
-	if (c->status == 200)
-		c->status = 400;
-	return done;
-}
-
-/* What a reload would refuse, beside what is wrong in itself. */
-static int check(struct admin_call *c, struct conf_faults *faults)
-{
-	struct conf *candidate;
-	int r = conf_build(c->body, c->admin->conf->generation + 1, faults, &candidate);
-
-	if (r != 0)
-		return r;
-	r = conf_reloadable(c->admin->conf, candidate, faults);
-	conf_unref(candidate);
-	return r;
-}
-
-enum admin_progress admin_config_check(struct admin_call *c)
-{
-	struct conf_faults faults = { 0 };
-	enum admin_progress done;
-	char *lines = NULL;
-	size_t bytes = 0;
-	cJSON *tree;
-	int r;
-
-	faults.to = open_memstream(&lines, &bytes);
-	if (faults.to == NULL)
-		return admin_error(c, 503, "", "no memory");
-	r = check(c, &faults);
-	if (fclose(faults.to) != 0)
-		r = -ENOMEM;
-	if (r == 0) {
-		free(lines);
-		tree = cJSON_CreateObject();
-		(void)cJSON_AddBoolToObject(tree, "ok", true);
-		return admin_answer(c, tree);
-	}
-	done = faults.count > 0 ? answer_faults(c, lines)
-				: admin_error(c, 503, "", "%s", strerror(-r));
-	free(lines);
-	return done;
 }
 
 /* --- reload --------------------------------------------------------------------------------------- */

@@ -1,4 +1,5 @@
 """The admin API over TCP: who may do what; draining; reloads that only try."""
+import json
 import os
 import secrets
 import signal
@@ -103,6 +104,46 @@ def test_a_reload_can_be_tried(node):
         assert r.status == 400 and r.json()["error"]["pointer"] == "/workers", r
     assert node.status()["generation"] == 2
     assert node.admin("POST", "/v1/reload?dry_run=maybe").status == 400
+
+
+def large_candidate(node):
+    """It takes a second to check, and is fine."""
+    rules = [{"match": {"path": f"/a{i}*"}, "cache": {"ttl": "1s"}} for i in range(60)]
+    sites = [{"name": f"s{n}", "hosts": [f"s{n}.test"], "origin": "o", "rules": rules} for n in range(900)]
+    return json.dumps(node.conf | {"sites": sites}, separators=(",", ":")).encode()
+
+
+def begin_check(node, body):
+    c = Connection(node.admin_address)
+    c.request("POST", "/v1/config/check", {"Content-Type": "application/json"}, body, host="localhost")
+    return c
+
+
+def checked_elsewhere(node):
+    return node.admin("POST", "/v1/config/check", node.conf).status == 503
+
+
+def test_a_large_candidate_keeps_nobody(node):
+    """Others are answered while it is checked: that another check is refused shows that it still is."""
+    with begin_check(node, large_candidate(node)) as large:
+        wait_until(lambda: checked_elsewhere(node), "the large one to be checked while we ask")
+        assert large.response().json() == {"ok": True}
+    assert node.admin("POST", "/v1/config/check", node.conf).json() == {"ok": True}
+
+
+def test_a_check_whose_client_leaves_and_whose_node_ends(node):
+    with begin_check(node, large_candidate(node)):
+        wait_until(lambda: checked_elsewhere(node), "it to be checked")
+    wait_until(lambda: not checked_elsewhere(node), "the check that nobody waits for to end")
+    with begin_check(node, large_candidate(node)):
+        wait_until(lambda: checked_elsewhere(node), "it to be checked")
+        node.stop()
+
+
+def test_the_first_thousand_faults_are_told(node):
+    site = node.conf["sites"][0] | {f"k{i}": 0 for i in range(5000)}
+    r = node.admin("POST", "/v1/config/check", node.conf | {"sites": [site]})
+    assert r.status == 400 and len(r.json()["faults"]) == 1000, r
 
 
 def test_a_new_keepers_reload_is_not_answered_by_its_predecessors(origin, make_node):

@@ -15,7 +15,7 @@
 #include "edge/http/uri.h"
 #include "edge/target.h"
 
-enum { VARIANTS_SHOWN = 256, STORED_FIELDS = 256 };
+enum { VARIANTS_SHOWN = 256, VARIANTS_A_TURN = 16, STORED_FIELDS = 256 };
 
 struct variant {
 	struct cache_key key;
@@ -337,25 +337,29 @@ static enum admin_progress begin(struct admin_call *c, struct object_call *o)
 	return ADMIN_WAIT;
 }
 
-/* -EINPROGRESS, or 0 when all are shown. */
-static int show_variants(struct admin_call *c)
+/* As many as a turn of the loop may show. DONE: all. */
+static enum admin_progress show_variants(struct admin_call *c)
 {
 	struct object_call *o = c->state;
+	unsigned until = o->at + VARIANTS_A_TURN;
 
 	for (; o->at < o->count; o->at++) {
 		const struct variant *v = &o->variants[o->at];
 		const struct cache_object *object;
-		int r = cache_object_open(keeper_cache(c->admin->keeper), &v->key, &v->record,
-					  &c->wake, &o->pending, &object);
+		int r;
 
+		if (o->at == until)
+			return ADMIN_YIELD;
+		r = cache_object_open(keeper_cache(c->admin->keeper), &v->key, &v->record, &c->wake,
+				      &o->pending, &object);
 		if (r == -EINPROGRESS)
-			return r;
+			return ADMIN_WAIT;
 		if (r != 0)
 			continue; /* evicted meanwhile */
 		show(c, v, object);
 		cache_object_unref(object);
 	}
-	return 0;
+	return ADMIN_DONE;
 }
 
 static enum admin_progress finish(struct admin_call *c)
@@ -388,6 +392,8 @@ static enum admin_progress finish(struct admin_call *c)
 
 enum admin_progress admin_object(struct admin_call *c)
 {
+	enum admin_progress shown;
+
 	if (c->admin->keeper == NULL)
 		return admin_error(c, 503, "", "the stores are not open");
 	if (c->state == NULL) {
@@ -398,5 +404,6 @@ enum admin_progress admin_object(struct admin_call *c)
 		if (begin(c, o) == ADMIN_DONE)
 			return ADMIN_DONE;
 	}
-	return show_variants(c) == 0 ? finish(c) : ADMIN_WAIT;
+	shown = show_variants(c);
+	return shown == ADMIN_DONE ? finish(c) : shown;
 }

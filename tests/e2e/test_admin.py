@@ -275,6 +275,13 @@ def test_object_by_variants(origin, node):
     assert o["vary"] == ["accept-language"]
 
 
+def test_object_with_more_variants_than_a_turn_shows(origin, node):
+    origin.page("/many", b"x", {**FRESH, "Vary": "X-A"})
+    for i in range(40):
+        warm(node, "/many", {"X-A": str(i)})
+    assert len(node.object("/many")["variants"]) == 40
+
+
 def test_object_of_a_bypassed_url(origin, make_node):
     node = make_node(origin, site={"rules": [{"match": {"path": "/b*"}, "cache": {"bypass": True}}]})
     assert node.object("/b")["next"] == "bypass"

@@ -163,8 +163,9 @@ static enum store_reason never_stored(const struct http_request *rq, uint16_t st
 	/* 416 is about a range, as 206 is, and the key knows nothing of ranges. */
 	if (status == 206 || status == 416)
 		return STORE_PARTIAL;
-	/* Not final (RFC 9111 §3), or about the request's precondition rather than the resource. */
-	if (status < 200 || status == 304 || status == 412)
+	/* Not final (RFC 9111 §3), or about the request rather than the resource: its precondition, or that it came as early data,
+	 * which who asks next didn't send (RFC 8470 §5.2). */
+	if (status < 200 || status == 304 || status == 412 || status == 425)
 		return STORE_STATUS;
 	return STORE_YES;
 }

@@ -239,8 +239,6 @@ static enum step_result step_handshake(struct machine *m)
 
 	if (!r->a.listener->tls)
 		return machine_goto(m, STEP_PROTOCOL);
-	if (m->broken)
-		return handshake_failed(r, "closed");
 	if (m->timed_out)
 		return handshake_failed(r, "timeout");
 	if (r->a.io == NULL)
@@ -248,6 +246,9 @@ static enum step_result step_handshake(struct machine *m)
 	if (e != 0)
 		return handshake_failed(r, "memory");
 	e = tls_handshake(r->a.io);
+	/* Who doesn't believe our certificate says so and goes: the alert is there to be read, though the socket is broken. */
+	if (m->broken && (e == 0 || e == -EAGAIN))
+		return handshake_failed(r, "closed");
 	if (e == 0)
 		return handshake_done(r);
 	if (e != -EAGAIN)

@@ -2,13 +2,16 @@
 early data within their site; and what is told of handshakes that fail."""
 import os
 import shutil
+import socket
 import ssl
 import subprocess
 import threading
 
+import hpack
 import pytest
 
 from brimtest import FRESH, Certs, Gate, TlsConnection, wait_until
+from brimtest.h2 import END_HEADERS, END_STREAM, GOAWAY, H2, HEADERS, PREFACE, SETTINGS
 from brimtest.tls import client_context
 from brimtest.wait import PATIENCE
 
@@ -154,6 +157,35 @@ def test_a_session_ends_when_its_site_wants_certificates(origin, make_node, cert
     assert status(node, context, session=session)[0] is None
 
 
+def test_ticket_files_are_rotated_by_a_reload(origin, make_node, pair, certs, tmp_path):
+    """A new one in front, the last dropped: what it sealed is opened no more, what the others did is."""
+    tmp_path.chmod(0o755)
+    origin.page("/a", b"hello", FRESH)
+    paths = [tmp_path / name for name in ("first", "second", "third")]
+    for path in paths:
+        path.write_bytes(os.urandom(80))
+        path.chmod(0o600)
+
+    def use(*files):
+        return {"tls": {"tickets": {"files": [str(f) for f in files]}}}
+
+    def resumed(session):
+        with TlsConnection(node.tls_address, context=context, session=session) as c:
+            return c.sock.session_reused
+
+    node = make_node(origin, tls=pair, workers=1, conf=use(paths[0]))
+    context = client_context(certs.root, version="1.2")
+    _, by_first = status(node, context)
+    node.reload(use(paths[1], paths[0]))
+    assert resumed(by_first)
+    _, by_second = status(node, context)
+    node.reload(use(paths[2], paths[1]))
+    assert resumed(by_second) and not resumed(by_first)
+    paths[1].write_bytes(os.urandom(80))  # its name is the same
+    node.reload()
+    assert not resumed(by_second)
+
+
 # --- early data
 
 
@@ -167,11 +199,12 @@ def early(origin, make_node, certs, tmp_path):
     node.start()
     origin.page("/session")
 
-    def send(request, name="a.test"):
+    def send(request, name="a.test", alpn="http/1.1"):
         file, session = tmp_path / "early", str(tmp_path / "session")
         file.write_bytes(request)
-        s_client(node, "-tls1_3", "-ign_eof", "-sess_out", session, name=name, send=get("/session", name))
-        return s_client(node, "-tls1_3", "-ign_eof", "-sess_in", session, "-early_data", str(file), name=name)
+        options = ["-tls1_3", "-ign_eof", "-alpn", alpn]
+        s_client(node, *options, "-sess_out", session, name=name, send=get("/session", name) if alpn != "h2" else b"\n" * 30)
+        return s_client(node, *options, "-sess_in", session, "-early_data", str(file), name=name)
     send.node = node
     return send
 
@@ -186,6 +219,19 @@ def test_early_data_for_another_site_than_was_named(origin, early):
 def test_early_data_is_not_offered_by_other_sites(origin, early):
     assert "Early data was accepted" not in early(get("/a", "b.test"), name="b.test")
     assert not origin.count("/a")
+
+
+def test_early_data_over_http2(origin, early):
+    """The same for streams: marked towards the origin, safe methods alone."""
+    origin.page("/a", b"served in time", {"Cache-Control": "no-store"})
+    encoder = hpack.Encoder()
+
+    def stream(id, method):
+        fields = [(":method", method), (":scheme", "https"), (":authority", "a.test"), (":path", f"/a?{method}")]
+        return H2.bytes_of(HEADERS, END_HEADERS | END_STREAM, id, encoder.encode(fields, huffman=False))
+    told = early(PREFACE + H2.bytes_of(SETTINGS, 0, 0) + stream(1, "GET") + stream(3, "POST") + H2.bytes_of(GOAWAY, 0, 0, bytes(8)), alpn="h2")
+    assert "Early data was accepted" in told and "served in time" in told and "must not come before the handshake is done" in told
+    assert origin.last("/a?GET").get("Early-Data") == "1" and not origin.count("/a?POST")
 
 
 def test_a_425_of_the_origin_is_for_who_was_early(origin, early):
@@ -247,6 +293,45 @@ def test_a_certificate_that_is_asked_for(origin, make_node, certs, stranger, pai
 def ago(days):
     import datetime
     return datetime.datetime.now(datetime.timezone.utc) - datetime.timedelta(days=days)
+
+
+def test_failures_have_reasons(origin, make_node, certs, pair):
+    """What an operator reads of them, by what clients do."""
+    node = make_node(origin, tls=pair, workers=1, conf={"limits": {"header_timeout": "1s"}})
+    counted = {}
+
+    def failed(reason):
+        counted[reason] = counted.get(reason, 0) + 1
+        wait_until(lambda: node.stats()["tls"]["failures"] == counted, f"{counted} to be counted, not {node.stats()['tls']['failures']}")
+
+    for version in ("1.2", "1.3"):
+        with pytest.raises(ssl.SSLError):  # one that doesn't trust us
+            TlsConnection(node.tls_address, pair.certificate, version=version)
+        failed("alert_unknown_ca")
+    s_client(node, "-tls1_1", "-cipher", "ALL:@SECLEVEL=0")
+    failed("version")
+    s_client(node, "-tls1_2", "-cipher", "ECDHE-ECDSA-AES128-SHA256")
+    failed("no_shared_cipher")
+    s_client(node, "-tls1_2", "-sigalgs", "RSA+SHA256")
+    failed("no_shared_cipher")
+    s_client(node, "-tls1_3", "-groups", "P-521")
+    failed("no_shared_group")
+    s_client(node, "-alpn", "spdy/3")
+    failed("no_application_protocol")
+    s_client(node, name="nobody.test")
+    failed("unrecognized_name")
+    for said, reason in ((b"GET / HTTP/1.1\r\n\r\n", "not_tls"), (b"SSH-2.0-OpenSSH_9.2\r\n", "not_tls"), (b"", "closed")):
+        with socket.create_connection(("127.0.0.1", node.tls_port), 30) as s:
+            s.sendall(said)
+            s.shutdown(socket.SHUT_WR)
+            while s.recv(1000):
+                pass
+        failed(reason)
+    with socket.create_connection(("127.0.0.1", node.tls_port), 30) as s:
+        assert s.recv(1000) == b""
+    failed("timeout")
+    lines = [k for k in node.metrics() if k.startswith("brim_tls_handshake_failures_total{")]
+    assert len(lines) == len(counted)
 
 
 def test_who_stands_in_the_file_is_trusted(origin, make_node, certs, pair):

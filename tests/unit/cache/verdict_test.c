@@ -263,6 +263,7 @@ static const struct {
 	{ "9111 §3", "304 is no response of its own", NULL, 304, FRESH TAGGED, 0, STORE_STATUS, 0, NULL },
 	{ "9110 §15.5.13", "412 is about the request's precondition", NULL, 412, FRESH, 0,
 	  STORE_STATUS, 0, NULL },
+	{ "8470 §5.2", "425 is about when the request came", NULL, 425, FRESH, 0, STORE_STATUS, 0, NULL },
 	{ "9111 §3.3", "206", NULL, 206, FRESH "Content-Range: bytes 0-1/9\n", 0, STORE_PARTIAL, 0, NULL },
 	{ "choice", "416 is about a range", NULL, 416, FRESH, 0, STORE_PARTIAL, 0, NULL },
 	{ "9111 §3", "any final status with an explicit lifetime: 302", NULL, 302, FRESH, 0,

@@ -1,6 +1,8 @@
 /*
  * From records to the socket: they gather in the process's one buffer, and leave by one call. Between calls of a stream's
- * functions the buffer is empty: what the socket didn't take is copied to memory of the stream's own.
+ * functions the buffer is empty: what the socket didn't take is copied to memory of the stream's own, and so is what is
+ * so little that it waits for what was promised to follow, as a socket would keep it: then nobody waits for the socket, and
+ * the next records join it.
  *
  * OpenSSL's way to it is a BIO that passes for a socket in a kernel which does TLS: when the handshake is done, OpenSSL
  * offers the keys to send with (72, BIO_CTRL_SET_KTLS: the comment in <openssl/bio.h> that lists these says since when and to whom), and
@@ -188,7 +190,14 @@ static int hold(struct tls *t, const char *p, size_t n)
 	t->held = held;
 	t->held_from = 0;
 	t->held_until = before + n;
-	return wait_for_room(t);
+	return 0;
+}
+
+static void release_held(struct tls *t)
+{
+	free(t->held);
+	t->held = NULL;
+	t->held_from = t->held_until = 0;
 }
 
 int tls_push_held(struct tls *t)
@@ -203,11 +212,29 @@ int tls_push_held(struct tls *t)
 	t->held_from += (size_t)sent;
 	if (t->held_from < t->held_until)
 		return wait_for_room(t);
-	free(t->held);
-	t->held = NULL;
-	t->held_from = t->held_until = 0;
-	t->io.holds = false;
+	release_held(t);
+	t->io.holds = t->io.corked = false;
 	return 0;
+}
+
+/* (What was gathered since is OpenSSL's, and comes behind.) */
+int tls_gather_begin(struct tls *t)
+{
+	size_t n = t->held_until - t->held_from;
+
+	if (t->held == NULL || t->io.holds || gathered.n > 0)
+		return tls_push_held(t);
+	memcpy(gathered.records, t->held + t->held_from, n);
+	gathered.n = n;
+	release_held(t);
+	return 0;
+}
+
+/* Little that is to be followed by more, as a head by its body: they leave together. */
+static int keep(struct tls *t, size_t n)
+{
+	t->io.corked = true;
+	return hold(t, (char *)gathered.records, n);
 }
 
 int tls_push(struct tls *t, bool more)
@@ -221,11 +248,14 @@ int tls_push(struct tls *t, bool more)
 		return r;
 	if (n == 0)
 		return r;
+	if (more && r == 0 && n <= TLS_KEEP_BYTES)
+		return keep(t, n);
 	sent = r == 0 ? send_some(t, (char *)gathered.records, n, more) : 0;
 	if (sent < 0)
 		return (int)sent;
 	t->io.corked = more;
-	if ((size_t)sent < n)
-		return hold(t, (char *)gathered.records + sent, n - (size_t)sent);
-	return 0;
+	if ((size_t)sent == n)
+		return 0;
+	r = hold(t, (char *)gathered.records + sent, n - (size_t)sent);
+	return r != 0 ? r : wait_for_room(t);
 }

@@ -12,7 +12,8 @@
 enum {
 	TLS_MAGIC = 0x746c7373,
 	TLS_EARLY_BYTES = 16 << 10,
-	TLS_BATCH_BYTES = 64 << 10,			 /* of payload, in one write */
+	TLS_BATCH_BYTES = 128 << 10,			 /* of payload, in one write */
+	TLS_KEEP_BYTES = 4 << 10,			 /* no more waits for what follows it */
 	TLS_GATHER_BYTES = TLS_BATCH_BYTES + (24 << 10), /* with what records add, small ones too */
 };
 
@@ -32,7 +33,7 @@ struct tls {
 	/* Our own sealing, once OpenSSL has handed out the keys; then also its next record's type, 0 for payload. */
 	struct tls_seal seal;
 	uint8_t record_type;
-	/* Sealed records that the socket did not take. */
+	/* Sealed records that the socket did not take (io.holds), or that were kept for what follows (io.corked). */
 	char *held;
 	size_t held_from, held_until;
 	/* How payload is cut into records and writes. */
@@ -54,7 +55,9 @@ void tls_gather_drop(void);
 BIO *tls_bio_new(struct tls *t);
 /* What was gathered leaves; what the socket doesn't take is held. 0 all is out; -EAGAIN some is held; else broken. */
 int tls_push(struct tls *t, bool more) NODISCARD;
-/* The same for what is held. */
+/* Before payload is gathered: what was kept joins it; what is held leaves. As tls_push. */
+int tls_gather_begin(struct tls *t) NODISCARD;
+/* As tls_push for what is held alone. */
 int tls_push_held(struct tls *t) NODISCARD;
 
 static inline int tls_broken(struct tls *t, int error)

@@ -27,14 +27,15 @@
 #include "edge/base/tls_parts.h"
 
 enum {
-	CALL_BYTES = 256 << 10,	   /* of payload, in one call of ours */
-	SMALL_RECORD_BYTES = 1300, /* fits into a segment */
-	SMALL_BYTES = 16 << 10,	   /* so much leaves in small records after a pause */
-	WHOLE_BYTES = 4096,	   /* what is no longer than this needs no cutting */
+	CALL_BYTES = 256 << 10,	      /* of payload, in one call of ours */
+	FIRST_BATCH_BYTES = 64 << 10, /* a socket takes as much at once; more when it has done so */
+	SMALL_RECORD_BYTES = 1300,    /* fits into a segment */
+	SMALL_BYTES = 16 << 10,	      /* so much leaves in small records after a pause */
+	WHOLE_BYTES = 4096,	      /* what is no longer than this needs no cutting */
 	PAUSE_MS = 1000,
 	RECORDS_MAX = SMALL_BYTES / SMALL_RECORD_BYTES + TLS_BATCH_BYTES / TLS_RECORD_BYTES + 2, /* in a batch */
 };
-_Static_assert(TLS_BATCH_BYTES + RECORDS_MAX * TLS_RECORD_EXTRA <= TLS_GATHER_BYTES,
+_Static_assert(TLS_KEEP_BYTES + TLS_BATCH_BYTES + RECORDS_MAX * TLS_RECORD_EXTRA <= TLS_GATHER_BYTES,
 	       "a batch has room");
 
 /* --- reading --------------------------------------------------------------------------------------- */
@@ -171,7 +172,7 @@ static void note_pause(struct tls *t)
 	int64_t now = clock_mono().ms;
 
 	if (t->batch_bytes == 0)
-		t->batch_bytes = TLS_BATCH_BYTES;
+		t->batch_bytes = FIRST_BATCH_BYTES;
 	if (t->sent_ms == 0 || now - t->sent_ms > PAUSE_MS)
 		t->small_left = SMALL_BYTES;
 	t->sent_ms = now;
@@ -267,8 +268,11 @@ static int send_gathered(struct tls *t, bool more)
 static int64_t send_from(struct tls *t, struct source *s, size_t n, bool more)
 {
 	size_t sent = 0, limit = n < CALL_BYTES ? n : CALL_BYTES;
-	int r = t->broken ? -EPIPE : tls_push_held(t);
+	int r;
 
+	if (t->broken || n == 0)
+		return t->broken ? -EPIPE : 0;
+	r = tls_gather_begin(t);
 	if (r != 0)
 		return r;
 	note_pause(t);
@@ -276,8 +280,10 @@ static int64_t send_from(struct tls *t, struct source *s, size_t n, bool more)
 		size_t want = limit - sent < t->batch_bytes ? limit - sent : t->batch_bytes;
 		int64_t got = tls_seal_ready(&t->seal) ? gather(t, s, want) : gather_sealed(t, s, want);
 
-		if (got <= 0)
-			return sent > 0 ? (int64_t)sent : got;
+		if (got <= 0) {
+			r = tls_push(t, true); /* what was kept goes on waiting */
+			return sent > 0 ? (int64_t)sent : r != 0 ? r : got;
+		}
 		r = send_gathered(t, more || sent + (size_t)got < n);
 		if (r != 0 && r != -EAGAIN)
 			return sent > 0 ? (int64_t)sent : r; /* the next call says so */

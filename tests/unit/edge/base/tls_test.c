@@ -509,6 +509,73 @@ static void a_worn_key_ends_the_stream(void **state)
 	assert_int_equal(w->server->ops->write(w->server, &v, 1, false), -EPIPE);
 }
 
+static size_t has_come(struct world *w, size_t at)
+{
+	int64_t n;
+
+	while ((n = w->client->ops->read(w->client, w->got + at, BODY_BYTES - at)) > 0)
+		at += (size_t)n;
+	assert_true(n == -EAGAIN || n == 0);
+	return at;
+}
+
+/* A head waits for its body; not for ever, if none comes. */
+static void little_waits_for_more(void **state)
+{
+	struct world *w = *state;
+	struct iovec head = { w->body, 300 }, more = { w->body + 300, 700 },
+		     rest = { w->body + 1000, 9000 };
+	size_t got = 0;
+	int fds[2];
+
+	shake_hands(w);
+	assert_int_equal(pipe2(fds, O_NONBLOCK | O_CLOEXEC), 0);
+	assert_int_equal(w->server->ops->write(w->server, &head, 1, true), 300);
+	assert_true(w->server->corked);
+	assert_false(w->server->holds);
+	assert_int_equal(w->server->ops->send_pipe(w->server, fds[0], 100, false), -EAGAIN);
+	assert_true(w->server->corked);
+	assert_int_equal(w->server->ops->write(w->server, &more, 1, true), 700);
+	assert_int_equal(has_come(w, 0), 0);
+	assert_int_equal(w->server->ops->write(w->server, &rest, 1, false), 9000);
+	assert_false(w->server->corked);
+	while (got < 10000)
+		got = has_come(w, got);
+	for (int i = 0; i < 2; i++) {
+		head.iov_base = w->body + got;
+		assert_int_equal(w->server->ops->write(w->server, &head, 1, true), 300);
+		if (i == 0)
+			assert_int_equal(w->server->ops->flush(w->server), 0);
+		else
+			w->server->ops->end(w->server);
+		while (got < 10300 + 300 * (size_t)i)
+			got = has_come(w, got);
+	}
+	assert_memory_equal(w->got, w->body, 10600);
+	assert_int_equal(next_record(w), 0);
+	close(fds[0]);
+	close(fds[1]);
+}
+
+/* Another stream's records are not among ours. */
+static void what_waits_is_its_own_stream_s(void **state)
+{
+	struct world *w = *state, *other;
+	struct iovec head = { w->body, 300 };
+
+	assert_int_equal(set_up((void **)&other), 0);
+	shake_hands(w);
+	shake_hands(other);
+	assert_int_equal(w->server->ops->write(w->server, &head, 1, true), 300);
+	assert_int_equal(w->server->ops->write(w->server, &head, 0, false), 0);
+	assert_int_equal(w->server->ops->send_file(w->server, -1, 0, 100, false), -EIO);
+	says(other, other->server, other->client, 50000);
+	assert_int_equal(w->server->ops->flush(w->server), 0);
+	assert_int_equal(next_record(w), 300);
+	assert_int_equal(w->server->ops->write(w->server, &head, 1, true), 300); /* freed with it */
+	tear_down((void **)&other);
+}
+
 static void a_socket_that_breaks(void **state)
 {
 	struct world *w = *state;
@@ -652,6 +719,8 @@ int main(void)
 		TEST(an_alert_of_ours_arrives),
 		TEST(a_peer_asks_for_new_keys),
 		TEST(a_worn_key_ends_the_stream),
+		TEST(little_waits_for_more),
+		TEST(what_waits_is_its_own_stream_s),
 		TEST(a_socket_that_breaks),
 		TEST(an_end_is_no_cut),
 		TEST(a_cut_is_no_end),

@@ -156,6 +156,27 @@ static void check_ca(const struct tls_checker *t, const char *key, struct view p
 	sk_X509_pop_free(all, X509_free);
 }
 
+/* Without TLS nobody is asked for a certificate. */
+static void check_plain_way(const struct tls_checker *t, size_t site_index)
+{
+	const struct conf_site *site = &t->conf->sites[site_index];
+	const struct conf_listener *l = t->conf->listeners;
+	char place[CONF_POINTER_BYTES], address[SOCK_ADDR_TEXT];
+	size_t i = 0;
+
+	if (site->tls.client_verify != CONF_CLIENT_REQUIRE || site->https_redirect)
+		return;
+	while (i < t->conf->listener_count && l[i].tls)
+		i++;
+	if (i == t->conf->listener_count)
+		return;
+	(void)snprintf(place, sizeof(place), "/sites/%zu/tls/client/verify", site_index);
+	conf_warning_at(t->faults, t->places, place,
+			"%s has no TLS and serves the site to clients without a certificate: set "
+			"\"https_redirect\"",
+			sock_addr_text(&l[i].address, address));
+}
+
 static void check_site(struct tls_checker *t, size_t i)
 {
 	const struct conf_site_tls *tls = &t->conf->sites[i].tls;
@@ -170,6 +191,7 @@ static void check_site(struct tls_checker *t, size_t i)
 	if (tls->client_ca_path.n > 0)
 		check_ca(t, "ca", tls->client_ca_path, tls->client_ca);
 	sk_X509_pop_free(leaves, X509_free);
+	check_plain_way(t, i);
 }
 
 /* A certificate that names nobody would never be taken from there. */

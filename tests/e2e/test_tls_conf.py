@@ -237,6 +237,17 @@ def test_a_tls_listener_needs_a_certificate(checker):
     assert checker.faults() == ['/listeners/0/tls: there is no certificate: give a site one ("tls"), or "tls.directory"']
 
 
+def test_a_plain_way_around_client_certificates(checker, certs, pair):
+    checker.site["tls"]["client"] = {"verify": "require", "ca": certs.root}
+    assert checker.warnings() == []
+    checker.conf["listeners"].append({"address": "127.0.0.1:3"})
+    assert checker.warnings() == [
+        "/sites/0/tls/client/verify: warning: 127.0.0.1:3 has no TLS and serves the site to clients without a certificate: set "
+        '"https_redirect"']
+    checker.site["https_redirect"] = True
+    assert checker.warnings() == []
+
+
 def test_tickets_and_tokens(checker):
     short, long = checker.write("short", os.urandom(48)), checker.write("long", os.urandom(80))
     checker.conf["tls"] = {"tickets": {"files": [long, short]}}

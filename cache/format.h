@@ -226,12 +226,16 @@ struct format_journal {
 };
 static_assert(sizeof(struct format_journal) == 544, "journal");
 
+/* A kind that names nothing: it stands behind what was written together, so that damage to the last purge of that isn't taken for a
+ * torn tail. Its number is that purge's. */
+enum { FORMAT_PURGE_SEAL = 255 };
+
 struct format_purge {
 	uint64_t checksum;	  /* XXH3 of what follows */
 	uint64_t sequence;	  /* the purge clock's number; the scopes of one purge share it */
 	uint64_t hash, site_hash; /* of the scope; site_hash 0: not told */
 	int64_t wall_ms;
-	uint8_t kind; /* enum cache_scope_kind */
+	uint8_t kind; /* enum cache_scope_kind, or FORMAT_PURGE_SEAL */
 	uint8_t soft;
 	uint16_t bytes; /* of a prefix's path */
 	uint32_t forms; /* of a path: what the site's keys were made of */

@@ -170,7 +170,7 @@ static int load_records(struct load *l, const struct format_purge *purges, size_
 			l->damaged = true;
 			continue;
 		}
-		int r = journal_set_add(l->set, &purges[i]);
+		int r = purges[i].kind != FORMAT_PURGE_SEAL ? journal_set_add(l->set, &purges[i]) : 0;
 
 		if (r != 0)
 			return r;
@@ -276,6 +276,20 @@ void journal_seal(struct format_purge *purges, size_t count)
 		purges[i].checksum = purge_checksum(&purges[i]);
 }
 
+/* Purges and what seals them, behind «offset». */
+static int write_sealed(int fd, const struct format_purge *purges, size_t count, uint64_t offset)
+{
+	struct format_purge seal = { .kind = FORMAT_PURGE_SEAL };
+	int r;
+
+	if (count == 0)
+		return 0;
+	seal.sequence = purges[count - 1].sequence;
+	journal_seal(&seal, 1);
+	r = write_all(fd, purges, count * sizeof(*purges), offset);
+	return r == 0 ? write_all(fd, &seal, sizeof(seal), offset + count * sizeof(*purges)) : r;
+}
+
 static int write_new(int fd, const uint64_t store_id[2], const struct journal_set *set)
 {
 	struct format_journal head;
@@ -285,7 +299,7 @@ static int write_new(int fd, const uint64_t store_id[2], const struct journal_se
 	journal_seal(set->purges, set->count);
 	r = write_all(fd, &head, sizeof(head), 0);
 	if (r == 0)
-		r = write_all(fd, set->purges, set->count * sizeof(*set->purges), sizeof(head));
+		r = write_sealed(fd, set->purges, set->count, sizeof(head));
 	if (r == 0 && fsync(fd) != 0)
 		r = -errno;
 	return r;
@@ -323,12 +337,12 @@ int journal_open(int dir_fd, struct journal *out)
 
 int journal_append(struct journal *j, const struct format_purge *purges, size_t count)
 {
-	int r = write_all(j->fd, purges, count * sizeof(*purges), j->bytes);
+	int r = write_sealed(j->fd, purges, count, j->bytes);
 
 	if (r == 0 && fdatasync(j->fd) != 0)
 		r = -errno;
 	if (r == 0)
-		j->bytes += count * sizeof(*purges);
+		j->bytes += (count + 1) * sizeof(*purges);
 	return r;
 }
 

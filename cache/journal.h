@@ -13,7 +13,8 @@
  * another one's journal lists was merely away for a while, and learns from the other what it missed. Where two stores ran
  * alternately, each without the other, their purges get new numbers together.
  *
- * A torn tail is a purge that nobody was answered: it is cut off. Damage in the middle may hide one that somebody was: it
+ * A torn tail is a purge that nobody was answered: it is cut off. (What was written together ends with a seal, so that rot in the
+ * last purge doesn't look like that.) Damage in the middle may hide one that somebody was: it
  * reads as a purge of everything.
  */
 #ifndef BRIM_CACHE_JOURNAL_H

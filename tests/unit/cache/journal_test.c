@@ -92,7 +92,48 @@ static void torn_tail_is_cut(void **state)
 
 	append(f, 1, 100);
 	append(f, 2, 200);
+	/* Whole, but for its seal. */
 	assert_int_equal(ftruncate(f->journal.fd, (off_t)f->journal.bytes - 5), 0);
+	assert_false(load(f));
+	assert_int_equal(f->set.count, 2);
+	assert_int_equal(ftruncate(f->journal.fd,
+				   (off_t)(f->journal.bytes - sizeof(struct format_purge) - 5)),
+			 0);
+	assert_false(load(f));
+	assert_int_equal(f->set.count, 1);
+	assert_true(has(&f->set, 1, 100, CACHE_SCOPE_URL));
+}
+
+static void spoil(struct fixture *f, uint64_t at)
+{
+	assert_int_equal(pwrite(f->journal.fd, "x", 1, (off_t)at), 1);
+}
+
+/* It isn't taken for a torn tail, whether it was appended or written anew. */
+static void damage_to_the_last_purges_everything(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t last;
+
+	append(f, 1, 100);
+	append(f, 2, 200);
+	last = f->journal.bytes - 2 * sizeof(struct format_purge);
+	spoil(f, last + 20);
+	assert_false(load(f));
+	assert_true(has(&f->set, 2, cache_scope_all().hash, CACHE_SCOPE_ALL));
+	assert_int_equal(journal_compact(&f->journal, f->dir.fd, store_id, 0), 0);
+	assert_true(load(f));
+	spoil(f, f->journal.bytes - 2 * sizeof(struct format_purge) + 20);
+	assert_false(load(f));
+	assert_true(has(&f->set, 2, cache_scope_all().hash, CACHE_SCOPE_ALL));
+}
+
+static void damage_to_a_seal_costs_nothing(void **state)
+{
+	struct fixture *f = *state;
+
+	append(f, 1, 100);
+	spoil(f, f->journal.bytes - sizeof(struct format_purge) + 20);
 	assert_false(load(f));
 	assert_int_equal(f->set.count, 1);
 	assert_true(has(&f->set, 1, 100, CACHE_SCOPE_URL));
@@ -105,9 +146,7 @@ static void damage_in_the_middle_purges_everything(void **state)
 	append(f, 1, 100);
 	append(f, 2, 200);
 	append(f, 3, 300);
-	assert_int_equal(pwrite(f->journal.fd, "x", 1,
-				sizeof(struct format_journal) + sizeof(struct format_purge) + 20),
-			 1);
+	spoil(f, sizeof(struct format_journal) + 2 * sizeof(struct format_purge) + 20);
 	assert_false(load(f));
 	assert_true(has(&f->set, 3, cache_scope_all().hash, CACHE_SCOPE_ALL));
 }
@@ -178,6 +217,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(appended_purges_are_loaded, setup, teardown),
 		cmocka_unit_test_setup_teardown(torn_tail_is_cut, setup, teardown),
+		cmocka_unit_test_setup_teardown(damage_to_the_last_purges_everything, setup, teardown),
+		cmocka_unit_test_setup_teardown(damage_to_a_seal_costs_nothing, setup, teardown),
 		cmocka_unit_test_setup_teardown(damage_in_the_middle_purges_everything, setup, teardown),
 		cmocka_unit_test_setup_teardown(another_stores_journal_is_refused, setup, teardown),
 		cmocka_unit_test_setup_teardown(folding_keeps_the_newest_of_each_scope, setup, teardown),

@@ -1,5 +1,5 @@
 /*
- * Fills: writing a new object while it comes in.
+ * Fills: writing a new object while it comes in. How bytes are written is in fill_append.c; here is all else.
  *
  * Where the body goes:
  *	staged	  memory, until the end or 64 KiB: what is small is written with its head in one pwritev;
@@ -21,60 +21,17 @@
 #include "cache/fill.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "cache/claim.h"
-#include "cache/place.h"
 #include "cache/read.h"
 
 enum {
 	FILL_MAGIC = 0x4c4c4946,
 	STAGE_BYTES = 64 << 10,
-	SPLICE_STAGED_BYTES = 16 << 10, /* a spliced body over this goes direct: one copy less */
-	HELD_CHUNKS = 32,		/* the newest chunk files stay open for slower readers */
-	SLOW_BYTES = 256 << 10,		/* what a slowed fill may append each CACHE_SLOW_MS */
+	SLOW_BYTES = 256 << 10, /* what a slowed fill may append each CACHE_SLOW_MS */
 	PATIENCE_MS = 1000,
 	OBJECT_PART = 2, /* of a store is more than any object may take */
-};
-
-enum fill_mode { MODE_STAGED, MODE_DIRECT, MODE_CHUNKS };
-enum fill_state { FILL_OPEN, FILL_DONE, FILL_BROKEN };
-
-struct cache_fill {
-	uint32_t magic;
-	struct cache *cache;
-	struct cache_claim *claim; /* ours until finish or abort */
-	struct shared_claim *shared;
-	struct shared_store *store;
-	struct cache_key key;
-	enum fill_mode mode;
-	enum fill_state state;
-	int error;	    /* of the first failure */
-	int64_t body_bytes; /* CACHE_LENGTH_UNKNOWN until the end */
-	uint64_t ready;
-
-	struct format_object object;
-	struct format_texts texts; /* views into this block's tail */
-	uint32_t head_bytes;
-	uint32_t max_variants;
-	char *entry; /* where the entry is encoded, in this block's tail */
-
-	char *stage;
-	size_t stage_bytes;
-	struct place place;
-	struct file *segment; /* MODE_DIRECT, and of the head once written */
-	struct file *chunks[HELD_CHUNKS];
-	uint32_t chunk_count;
-	uint64_t room_bytes; /* of the current chunk that was drawn and not yet filled */
-
-	struct list slow; /* in cache.slow_fills */
-	struct ready *wake;
-	bool granted;		/* it has waited: a little may come */
-	struct mono slow_since; /* ms 0: not slowed */
 };
 
 /* --- begin ---------------------------------------------------------------------------------------- */
@@ -129,8 +86,7 @@ int cache_fill_begin(struct cache_claim **claim, const struct cache_key *key,
 	return 0;
 }
 
-/* False: the keeper is told how much is wanted. */
-static bool has_room(struct cache *c, struct shared_store *st, uint64_t bytes)
+bool fill_has_room(struct cache *c, struct shared_store *st, uint64_t bytes)
 {
 	if (atomic_load_explicit(&st->free_bytes, memory_order_relaxed) >= (int64_t)bytes)
 		return true;
@@ -163,7 +119,7 @@ static int choose_store(struct cache_claim *cl, const struct cache_key *key, int
 	if (atomic_load_explicit(&st->unsynced_bytes, memory_order_relaxed) >
 	    (int64_t)st->unsynced_limit_bytes)
 		return -EAGAIN;
-	if (body_bytes > st->small_bytes && !has_room(c, st, first_chunk_bytes(st, body_bytes)))
+	if (body_bytes > st->small_bytes && !fill_has_room(c, st, first_chunk_bytes(st, body_bytes)))
 		return -ENOSPC;
 	return 0;
 }
@@ -216,8 +172,6 @@ static struct cache_fill *new_fill(struct cache *c, const struct cache_key *key,
 	return f;
 }
 
-static int go_direct(struct cache_fill *f);
-
 /* Chooses the mode. */
 static int prepare(struct cache_fill *f)
 {
@@ -226,7 +180,7 @@ static int prepare(struct cache_fill *f)
 		return 0;
 	}
 	if (f->body_bytes > STAGE_BYTES)
-		return go_direct(f);
+		return fill_go_direct(f);
 	f->mode = MODE_STAGED;
 	f->stage_bytes = f->body_bytes < 0 ? STAGE_BYTES : (size_t)f->body_bytes;
 	if (f->stage_bytes == 0)
@@ -235,180 +189,16 @@ static int prepare(struct cache_fill *f)
 	return f->stage != NULL ? 0 : -EAGAIN;
 }
 
-static unsigned store_number(const struct cache_fill *f)
-{
-	return (unsigned)(f->store - f->cache->shared->stores);
-}
+/* --- while it is open ---------------------------------------------------------------------------- */
 
-/* Reserves the entry's range with its body's. */
-static int go_direct(struct cache_fill *f)
-{
-	int e = place_reserve(f->cache, f->shared, store_number(f), f->head_bytes,
-			      (uint64_t)f->body_bytes, &f->place);
-
-	if (e < 0)
-		return e;
-	e = place_file(f->cache, store_number(f), f->place.segment, &f->segment);
-	if (e < 0)
-		return e;
-	f->mode = MODE_DIRECT;
-	return 0;
-}
-
-/* --- chunks ----------------------------------------------------------------------------------------- */
-
-static uint64_t next_chunk_bytes(const struct cache_fill *f)
-{
-	uint64_t begin = (uint64_t)f->chunk_count * f->store->chunk_bytes;
-
-	if (f->body_bytes < 0 || (uint64_t)f->body_bytes - begin > f->store->chunk_bytes)
-		return f->store->chunk_bytes;
-	return (uint64_t)f->body_bytes - begin;
-}
-
-static int create_chunk(struct cache_fill *f, struct file_name *name, int *out_fd)
-{
-	int dir_fd = f->cache->stores[name->store].dir_fd;
-	int fd = files_create(dir_fd, name);
-
-	if (fd == -ENOSPC || fd == -EDQUOT)
-		shared_store_full(f->cache->shared, name->store);
-	else if (fd < 0 && fd != -EMFILE && fd != -ENFILE)
-		shared_store_fail(f->cache->shared, name->store, REASON_WRITE, -fd);
-	if (fd < 0)
-		return fd;
-	*out_fd = fd;
-	return 0;
-}
-
-/* Draws the next chunk's bytes, tells the claim, makes the file. Without room, too: what has arrived must go somewhere,
- * and the keeper evicts for it afterwards. */
-static int next_chunk(struct cache_fill *f)
-{
-	uint64_t bytes = next_chunk_bytes(f);
-	struct file_name name = { .kind = FILE_CHUNK,
-				  .store = (uint8_t)store_number(f),
-				  .id = f->object.body_id,
-				  .chunk = f->chunk_count };
-	struct file **place = &f->chunks[f->chunk_count % HELD_CHUNKS];
-	int fd, e;
-
-	(void)has_room(f->cache, f->store, bytes);
-	/* Written down before it is done: a death in between gives back what was not taken, at most once. Release: the
-	 * keeper that sees the chunk in the claim sees the bytes. */
-	atomic_fetch_add_explicit(&f->shared->drawn_bytes, bytes, memory_order_relaxed);
-	atomic_store_explicit(&f->shared->chunks_begun, f->chunk_count + 1, memory_order_release);
-	atomic_fetch_sub_explicit(&f->store->free_bytes, (int64_t)bytes, memory_order_relaxed);
-	e = create_chunk(f, &name, &fd);
-	if (e < 0)
-		return e;
-	files_put(&f->cache->files, place);
-	e = files_adopt(&f->cache->files, &name, fd, place);
-	if (e < 0)
-		return e;
-	f->chunk_count++;
-	f->room_bytes = bytes;
-	return 0;
-}
-
-static struct file *current_chunk(const struct cache_fill *f)
-{
-	return f->chunks[(f->chunk_count - 1) % HELD_CHUNKS];
-}
-
-static uint64_t chunk_offset(const struct cache_fill *f)
-{
-	return f->ready - (uint64_t)(f->chunk_count - 1) * f->store->chunk_bytes;
-}
-
-/* --- appending ----------------------------------------------------------------------------------------- */
-
-static int broken(struct cache_fill *f, int error)
+int fill_broken(struct cache_fill *f, int error)
 {
 	f->state = FILL_BROKEN;
 	f->error = error;
 	return error;
 }
 
-static void advance(struct cache_fill *f, size_t n)
-{
-	uint64_t generation = atomic_load_explicit(&f->shared->generation, memory_order_relaxed) &
-			      0xffff;
-
-	f->ready += n;
-	if (f->mode == MODE_CHUNKS)
-		f->room_bytes -= n;
-	/* Release: the bytes are in the file when somebody reads how many there are. */
-	atomic_store_explicit(&f->shared->progress, generation << 48 | f->ready, memory_order_release);
-}
-
-static int append_chunks(struct cache_fill *f, const char *p, size_t n)
-{
-	while (n > 0) {
-		size_t part;
-		int e = f->room_bytes == 0 ? next_chunk(f) : 0;
-
-		if (e < 0)
-			return e;
-		part = n < f->room_bytes ? n : (size_t)f->room_bytes;
-		e = place_write(f->cache, store_number(f), current_chunk(f), chunk_offset(f),
-				view_of(p, part), view_of(NULL, 0));
-		if (e < 0)
-			return e;
-		advance(f, part);
-		p += part;
-		n -= part;
-	}
-	return 0;
-}
-
-/* Unknown length, and the stage is too small for it. Where chunks can't be had, the stage stays: readers go on from it. */
-static int outgrow(struct cache_fill *f)
-{
-	size_t staged = (size_t)f->ready;
-	int e;
-
-	f->mode = MODE_CHUNKS;
-	f->ready = 0;
-	e = append_chunks(f, f->stage, staged);
-	if (e < 0) {
-		f->mode = MODE_STAGED;
-		f->ready = staged;
-		return e;
-	}
-	free(f->stage);
-	f->stage = NULL;
-	return 0;
-}
-
-static int append(struct cache_fill *f, const char *p, size_t n)
-{
-	int e;
-
-	if (f->mode == MODE_STAGED && f->ready + n > f->stage_bytes) {
-		e = outgrow(f);
-		if (e < 0)
-			return e;
-	}
-	switch (f->mode) {
-	case MODE_STAGED:
-		memcpy(f->stage + f->ready, p, n);
-		break;
-	case MODE_DIRECT:
-		e = place_write(f->cache, store_number(f), f->segment,
-				f->place.body_offset + f->ready, view_of(p, n), view_of(NULL, 0));
-		if (e < 0)
-			return e;
-		break;
-	case MODE_CHUNKS:
-		return append_chunks(f, p, n);
-	}
-	advance(f, n);
-	return 0;
-}
-
-/* May n more bytes come? */
-static int check(const struct cache_fill *f, size_t n)
+int fill_check(const struct cache_fill *f, size_t n)
 {
 	CHECK_MAGIC(f, FILL_MAGIC);
 	if (f->state != FILL_OPEN)
@@ -416,96 +206,6 @@ static int check(const struct cache_fill *f, size_t n)
 	if (f->body_bytes >= 0 && n > (uint64_t)f->body_bytes - f->ready)
 		return -EFBIG;
 	return 0;
-}
-
-int cache_fill_write(struct cache_fill *f, const void *p, size_t n)
-{
-	int e = check(f, n);
-
-	if (e < 0 || n == 0)
-		return e < 0 ? broken(f, e) : 0;
-	e = append(f, p, n);
-	return e < 0 ? broken(f, e) : 0;
-}
-
-static int64_t splice_to(struct cache_fill *f, struct file *to, uint64_t offset, int pipe_fd, size_t n)
-{
-	loff_t at = (loff_t)offset;
-	ssize_t got;
-
-	do
-		got = splice(pipe_fd, NULL, to->fd, &at, n, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
-	while (got < 0 && errno == EINTR);
-	if (got < 0 && (errno == ENOSPC || errno == EDQUOT))
-		shared_store_full(f->cache->shared, store_number(f));
-	if (got < 0)
-		return -errno;
-	if (got == 0)
-		return -EPIPE;
-	atomic_fetch_add_explicit(&f->store->unsynced_bytes, got, memory_order_relaxed);
-	return got;
-}
-
-static int64_t splice_staged(struct cache_fill *f, int pipe_fd, size_t n)
-{
-	size_t room = f->stage_bytes - (size_t)f->ready;
-	ssize_t got;
-
-	do
-		got = read(pipe_fd, f->stage + f->ready, n < room ? n : room);
-	while (got < 0 && errno == EINTR);
-	if (got < 0)
-		return -errno;
-	return got > 0 ? got : -EPIPE;
-}
-
-/* A stage is left where splicing pays, or where it is full. */
-static int leave_stage(struct cache_fill *f)
-{
-	if (f->body_bytes > SPLICE_STAGED_BYTES && f->ready == 0) {
-		if (go_direct(f) < 0) /* no room now, perhaps at the end */
-			return 0;
-		free(f->stage);
-		f->stage = NULL;
-		return 0;
-	}
-	return f->ready == f->stage_bytes ? outgrow(f) : 0;
-}
-
-static int64_t splice_on(struct cache_fill *f, int pipe_fd, size_t n)
-{
-	int e = f->mode == MODE_STAGED ? leave_stage(f) : 0;
-
-	if (e == 0 && f->mode == MODE_CHUNKS && f->room_bytes == 0)
-		e = next_chunk(f);
-	if (e < 0)
-		return e;
-	switch (f->mode) {
-	case MODE_STAGED:
-		return splice_staged(f, pipe_fd, n);
-	case MODE_DIRECT:
-		return splice_to(f, f->segment, f->place.body_offset + f->ready, pipe_fd, n);
-	default:
-		return splice_to(f, current_chunk(f), chunk_offset(f), pipe_fd,
-				 n < f->room_bytes ? n : (size_t)f->room_bytes);
-	}
-}
-
-int64_t cache_fill_splice(struct cache_fill *f, int pipe_fd, size_t n)
-{
-	int64_t got = check(f, n);
-
-	if (got == 0)
-		got = splice_on(f, pipe_fd, n);
-	if (got == -EAGAIN)
-		return got; /* an empty pipe */
-	if (got < 0) {
-		if (got == -EIO)
-			shared_store_fail(f->cache->shared, store_number(f), REASON_WRITE, EIO);
-		return broken(f, (int)got);
-	}
-	advance(f, (size_t)got);
-	return got;
 }
 
 uint64_t cache_fill_ready(const struct cache_fill *f)
@@ -518,7 +218,7 @@ uint64_t cache_fill_ready(const struct cache_fill *f)
 static int count_refused(struct cache_fill *f, int error)
 {
 	atomic_fetch_add_explicit(&f->store->fills_refused, 1, memory_order_relaxed);
-	return broken(f, error);
+	return fill_broken(f, error);
 }
 
 /* Wait for the next look; after PATIENCE_MS of that, give up. */
@@ -542,17 +242,17 @@ int64_t cache_fill_room(struct cache_fill *f, struct ready *wake)
 	int64_t limit = (int64_t)f->store->unsynced_limit_bytes;
 	int64_t unsynced = atomic_load_explicit(&f->store->unsynced_bytes, memory_order_relaxed);
 	int64_t room = f->body_bytes < 0 ? INT64_MAX : f->body_bytes - (int64_t)f->ready;
-	int e = check(f, 0);
+	int e = fill_check(f, 0);
 
 	if (e < 0)
 		return e;
 	if (unsynced > limit || f->cache->storing_stopped ||
-	    !shared_store_in_service(f->cache->shared, store_number(f)))
+	    !shared_store_in_service(f->cache->shared, fill_store(f)))
 		return count_refused(f, -EAGAIN);
 	/* The next chunk is made by its first byte: perhaps there is none. */
 	if (f->mode == MODE_CHUNKS && room > 0 && f->room_bytes == 0) {
-		room = (int64_t)next_chunk_bytes(f);
-		if (!has_room(f->cache, f->store, (uint64_t)room))
+		room = (int64_t)fill_next_chunk_bytes(f);
+		if (!fill_has_room(f->cache, f->store, (uint64_t)room))
 			return slowed(f, wake, -ENOSPC);
 	} else if (f->mode == MODE_CHUNKS) {
 		room = (int64_t)f->room_bytes;
@@ -592,7 +292,7 @@ int cache_fill_body(struct cache_fill *f, struct cache_reader *r, uint64_t offse
 		    struct ready *wake, struct cache_span *out, const char **out_memory)
 {
 	struct file_name name = { .kind = FILE_SEGMENT,
-				  .store = (uint8_t)store_number(f),
+				  .store = (uint8_t)fill_store(f),
 				  .id = f->place.segment };
 	uint64_t left, at;
 
@@ -627,11 +327,11 @@ static int take_place(struct cache_fill *f)
 
 	if (f->mode == MODE_DIRECT)
 		return 0;
-	e = place_reserve(f->cache, f->shared, store_number(f), f->head_bytes,
+	e = place_reserve(f->cache, f->shared, fill_store(f), f->head_bytes,
 			  f->mode == MODE_STAGED ? f->ready : 0, &f->place);
 	if (e < 0)
 		return e;
-	return place_file(f->cache, store_number(f), f->place.segment, &f->segment);
+	return place_file(f->cache, fill_store(f), f->place.segment, &f->segment);
 }
 
 /* Bytes of the last chunk that were drawn and not needed. */
@@ -666,12 +366,12 @@ static int write_entry(struct cache_fill *f)
 		head.n = f->place.body_offset - o->head_offset;
 		body = view_of(f->stage, (size_t)f->ready);
 	}
-	return place_write(f->cache, store_number(f), f->segment, o->head_offset, head, body);
+	return place_write(f->cache, fill_store(f), f->segment, o->head_offset, head, body);
 }
 
 int cache_fill_finish(struct cache_fill *f)
 {
-	int e = check(f, 0);
+	int e = fill_check(f, 0);
 
 	if (e == 0 && f->body_bytes >= 0 && f->ready != (uint64_t)f->body_bytes)
 		e = -EINVAL;
@@ -682,7 +382,7 @@ int cache_fill_finish(struct cache_fill *f)
 	if (e == 0)
 		e = write_entry(f);
 	if (e < 0) {
-		broken(f, e);
+		fill_broken(f, e);
 		cache_fill_abort(f);
 		return e;
 	}
@@ -707,7 +407,7 @@ void cache_fill_abort(struct cache_fill *f)
 {
 	CHECK_MAGIC(f, FILL_MAGIC);
 	if (f->state == FILL_OPEN)
-		broken(f, -ECANCELED);
+		fill_broken(f, -ECANCELED);
 	stop_waiting(f);
 	drop_claim(f);
 }

@@ -12,12 +12,12 @@
 #include <unistd.h>
 
 #include "cache/format.h"
+#include "cache/index_row.h"
 
 enum {
 	INDEX_MAGIC = 0x494d5242, /* "BRMI" */
 	INDEX_FORMAT = 1,
 	INDEX_READERS = 256,
-	OBJECT_KEY_BYTES = 24,
 	LOG_KEY_BYTES = 5, /* 'L', segment */
 	META_KEY_BYTES = 1,
 };
@@ -30,29 +30,6 @@ struct index_meta {
 	uint32_t complete, reserved;
 };
 static_assert(sizeof(struct index_meta) == 48, "meta row");
-
-/* An object's row. */
-struct index_object {
-	uint8_t kind, reserved;
-	uint16_t status;
-	uint32_t flags;
-	uint64_t object_id, body_id, birth, body_bytes;
-	int64_t received_ms, initial_age_ms, lifetime_ms;
-	uint32_t head_segment, head_offset, head_bytes;
-	uint32_t body_segment, body_offset;
-	uint32_t stale_while_revalidate_s, stale_if_error_s;
-	uint32_t unused;
-};
-static_assert(sizeof(struct index_object) == 96, "object row");
-
-/* A Vary rule's row; the names follow. */
-struct index_vary {
-	uint8_t kind, reserved;
-	uint16_t vary_bytes;
-	uint32_t head_segment; /* of the newest object that the rule came with */
-	uint64_t object_id, birth;
-};
-static_assert(sizeof(struct index_vary) == 24, "vary row");
 
 struct index {
 	uint32_t magic;
@@ -86,138 +63,12 @@ static int error_of(int mdb)
 	return mdb > 0 ? -mdb : -EIO;
 }
 
-/* --- keys and values -------------------------------------------------------------------------- */
-
-static void encode_key(const struct cache_key *key, uint8_t out[OBJECT_KEY_BYTES])
-{
-	uint64_t secondary = __builtin_bswap64(key->secondary);
-
-	memcpy(out, key->primary, 16);
-	memcpy(out + 16, &secondary, 8);
-}
-
-static void decode_key(const uint8_t p[OBJECT_KEY_BYTES], struct cache_key *out)
-{
-	uint64_t secondary;
-
-	*out = (struct cache_key){ 0 };
-	memcpy(out->primary, p, 16);
-	memcpy(&secondary, p + 16, 8);
-	out->secondary = __builtin_bswap64(secondary);
-}
+/* --- keys of other rows -------------------------------------------------------------------------- */
 
 static void encode_log_key(uint32_t segment, uint8_t out[LOG_KEY_BYTES])
 {
 	out[0] = 'L';
 	memcpy(out + 1, &segment, 4);
-}
-
-struct index_value {
-	union {
-		struct index_object object;
-		struct index_vary vary;
-		char bytes[sizeof(struct index_vary) + CACHE_VARY_MAX];
-	};
-	size_t n;
-};
-
-static void encode_value(const struct cache_record *r, struct index_value *out)
-{
-	if (r->kind == CACHE_RECORD_VARY) {
-		CHECK(r->vary_bytes <= CACHE_VARY_MAX);
-		out->vary = (struct index_vary){
-			.kind = CACHE_RECORD_VARY,
-			.vary_bytes = r->vary_bytes,
-			.head_segment = r->head_segment,
-			.object_id = r->object_id,
-			.birth = r->birth,
-		};
-		memcpy(out->bytes + sizeof(out->vary), r->vary, r->vary_bytes);
-		out->n = sizeof(out->vary) + r->vary_bytes;
-		return;
-	}
-	out->object = (struct index_object){
-		.kind = CACHE_RECORD_OBJECT,
-		.status = r->status,
-		.flags = r->flags,
-		.object_id = r->object_id,
-		.body_id = r->body_id,
-		.birth = r->birth,
-		.body_bytes = r->body_bytes,
-		.received_ms = r->received.ms,
-		.initial_age_ms = r->initial_age_ms,
-		.lifetime_ms = r->lifetime_ms,
-		.head_segment = r->head_segment,
-		.head_offset = r->head_offset,
-		.head_bytes = r->head_bytes,
-		.body_segment = r->body_segment,
-		.body_offset = r->body_offset,
-		.stale_while_revalidate_s = r->stale_while_revalidate_s,
-		.stale_if_error_s = r->stale_if_error_s,
-	};
-	out->n = sizeof(out->object);
-}
-
-static int decode_object(const MDB_val *value, struct cache_record *out)
-{
-	struct index_object o;
-
-	if (value->mv_size != sizeof(o))
-		return -EIO;
-	memcpy(&o, value->mv_data, sizeof(o));
-	out->kind = CACHE_RECORD_OBJECT;
-	out->store = 0;
-	out->status = o.status;
-	out->flags = o.flags;
-	out->object_id = o.object_id;
-	out->body_id = o.body_id;
-	out->birth = o.birth;
-	out->body_bytes = o.body_bytes;
-	out->received.ms = o.received_ms;
-	out->initial_age_ms = o.initial_age_ms;
-	out->lifetime_ms = o.lifetime_ms;
-	out->head_segment = o.head_segment;
-	out->head_offset = o.head_offset;
-	out->head_bytes = o.head_bytes;
-	out->body_segment = o.body_segment;
-	out->body_offset = o.body_offset;
-	out->stale_while_revalidate_s = o.stale_while_revalidate_s;
-	out->stale_if_error_s = o.stale_if_error_s;
-	out->vary_bytes = 0;
-	return 0;
-}
-
-static int decode_vary(const MDB_val *value, struct cache_record *out)
-{
-	struct index_vary v;
-
-	if (value->mv_size < sizeof(v))
-		return -EIO;
-	memcpy(&v, value->mv_data, sizeof(v));
-	if (v.vary_bytes > CACHE_VARY_MAX || value->mv_size != sizeof(v) + v.vary_bytes)
-		return -EIO;
-	memset(out, 0, offsetof(struct cache_record, vary));
-	out->kind = CACHE_RECORD_VARY;
-	out->head_segment = v.head_segment;
-	out->object_id = v.object_id;
-	out->birth = v.birth;
-	out->vary_bytes = v.vary_bytes;
-	memcpy(out->vary, (const char *)value->mv_data + sizeof(v), v.vary_bytes);
-	return 0;
-}
-
-/* Copies out of LMDB's page; leaves out->vary alone where there is none. */
-static int decode_value(const MDB_val *value, struct cache_record *out)
-{
-	if (value->mv_size == 0)
-		return -EIO;
-	switch (*(const uint8_t *)value->mv_data) {
-	case CACHE_RECORD_OBJECT:
-		return decode_object(value, out);
-	case CACHE_RECORD_VARY:
-		return decode_vary(value, out);
-	}
-	return -EIO;
 }
 
 /* --- reading ------------------------------------------------------------------------------------ */
@@ -235,17 +86,17 @@ static int begin_reading(struct index *ix)
 
 int index_find(struct index *ix, const struct cache_key *key, struct cache_record *out)
 {
-	uint8_t bytes[OBJECT_KEY_BYTES];
+	uint8_t bytes[INDEX_ROW_KEY_BYTES];
 	MDB_val k = { sizeof(bytes), bytes }, value;
 	int r;
 
 	CHECK_MAGIC(ix, INDEX_MAGIC);
-	encode_key(key, bytes);
+	index_row_key(key, bytes);
 	if (begin_reading(ix) != 0)
 		return -EIO;
 	r = mdb_get(ix->reading, ix->dbi, &k, &value);
 	if (r == 0)
-		r = decode_value(&value, out);
+		r = index_row_decode(view_of(value.mv_data, value.mv_size), out);
 	else
 		r = r == MDB_NOTFOUND ? -ENOENT : -EIO;
 	mdb_txn_reset(ix->reading);
@@ -254,12 +105,12 @@ int index_find(struct index *ix, const struct cache_key *key, struct cache_recor
 
 static bool same_primary(const MDB_val *k, const uint8_t primary[16])
 {
-	return k->mv_size == OBJECT_KEY_BYTES && memcmp(k->mv_data, primary, 16) == 0;
+	return k->mv_size == INDEX_ROW_KEY_BYTES && memcmp(k->mv_data, primary, 16) == 0;
 }
 
 static int walk_variants(MDB_cursor *cursor, const uint8_t primary[16], index_record_fn *fn, void *arg)
 {
-	uint8_t bytes[OBJECT_KEY_BYTES] = { 0 };
+	uint8_t bytes[INDEX_ROW_KEY_BYTES] = { 0 };
 	MDB_val k = { sizeof(bytes), bytes }, value;
 	struct cache_record record;
 	struct cache_key key;
@@ -268,9 +119,9 @@ static int walk_variants(MDB_cursor *cursor, const uint8_t primary[16], index_re
 	memcpy(bytes, primary, 16);
 	for (r = mdb_cursor_get(cursor, &k, &value, MDB_SET_RANGE);
 	     r == 0 && same_primary(&k, primary); r = mdb_cursor_get(cursor, &k, &value, MDB_NEXT)) {
-		if (decode_value(&value, &record) != 0)
+		if (index_row_decode(view_of(value.mv_data, value.mv_size), &record) != 0)
 			return -EIO;
-		decode_key(k.mv_data, &key);
+		index_row_key_decode(k.mv_data, &key);
 		fn(arg, &key, &record);
 		count++;
 	}
@@ -501,18 +352,18 @@ void index_begin(struct index *ix)
 
 bool index_get(struct index *ix, const struct cache_key *key, struct cache_record *out)
 {
-	uint8_t bytes[OBJECT_KEY_BYTES];
+	uint8_t bytes[INDEX_ROW_KEY_BYTES];
 	MDB_val k = { sizeof(bytes), bytes }, value;
 	int r;
 
 	if (ix->error != 0)
 		return false;
-	encode_key(key, bytes);
+	index_row_key(key, bytes);
 	r = mdb_get(ix->writing, ix->dbi, &k, &value);
 	if (r == MDB_NOTFOUND)
 		return false;
 	note(ix, r);
-	if (r == 0 && decode_value(&value, out) != 0)
+	if (r == 0 && index_row_decode(view_of(value.mv_data, value.mv_size), out) != 0)
 		note(ix, MDB_CORRUPTED);
 	return ix->error == 0;
 }
@@ -540,9 +391,9 @@ static bool delete (struct index *ix, void *key, size_t key_bytes)
 }
 
 /* Counts what is there of OBJECT records under a key, before it changes. */
-static uint64_t objects_at(struct index *ix, uint8_t key[OBJECT_KEY_BYTES])
+static uint64_t objects_at(struct index *ix, uint8_t key[INDEX_ROW_KEY_BYTES])
 {
-	MDB_val k = { OBJECT_KEY_BYTES, key }, value;
+	MDB_val k = { INDEX_ROW_KEY_BYTES, key }, value;
 
 	if (ix->error != 0 || mdb_get(ix->writing, ix->dbi, &k, &value) != 0)
 		return 0;
@@ -565,11 +416,11 @@ void index_each_now(struct index *ix, const uint8_t primary[16], index_record_fn
 
 void index_put(struct index *ix, const struct cache_key *key, const struct cache_record *r)
 {
-	uint8_t bytes[OBJECT_KEY_BYTES];
-	struct index_value value;
+	uint8_t bytes[INDEX_ROW_KEY_BYTES];
+	struct index_row value;
 
-	encode_key(key, bytes);
-	encode_value(r, &value);
+	index_row_key(key, bytes);
+	index_row_encode(r, &value);
 	ix->meta.objects -= objects_at(ix, bytes);
 	ix->meta.objects += r->kind == CACHE_RECORD_OBJECT;
 	put(ix, bytes, sizeof(bytes), value.bytes, value.n);
@@ -577,9 +428,9 @@ void index_put(struct index *ix, const struct cache_key *key, const struct cache
 
 void index_delete(struct index *ix, const struct cache_key *key)
 {
-	uint8_t bytes[OBJECT_KEY_BYTES];
+	uint8_t bytes[INDEX_ROW_KEY_BYTES];
 
-	encode_key(key, bytes);
+	index_row_key(key, bytes);
 	ix->meta.objects -= objects_at(ix, bytes);
 	delete (ix, bytes, sizeof(bytes));
 }

@@ -4,8 +4,6 @@
  *
  * A keeper may die at any time, and another one takes over with the same shared memory: segments on offer, claims under
  * way and bytes drawn are found there, all else on the disk.
- *
- * Claims come to the keeper by the ring; those that the ring lost are found by looking at all of them once a second.
  */
 #include "cache/keeper.h"
 
@@ -26,103 +24,6 @@ enum {
 	 * core: 41 µs of the keeper for 1 KiB, 8 together. Who waits for a commit hardly notices. */
 	GATHER_MS = 2,
 };
-
-/* --- claims --------------------------------------------------------------------------------------------- */
-
-static bool is_handled(const struct keeper *k, uint32_t slot)
-{
-	return k->handled[slot / 64] >> slot % 64 & 1;
-}
-
-static void set_handled(struct keeper *k, uint32_t slot, bool handled)
-{
-	uint64_t bit = (uint64_t)1 << slot % 64;
-
-	k->handled[slot / 64] = handled ? k->handled[slot / 64] | bit : k->handled[slot / 64] & ~bit;
-}
-
-void keeper_claim_ended(struct keeper *k, uint32_t slot)
-{
-	struct claim_view v;
-
-	set_handled(k, slot, false);
-	if (claim_view(k->shared, slot, &v) != 0 || v.state == CLAIM_DONE)
-		return;
-	/* -EBUSY: somebody still reads through it; it is looked at again in a second. */
-	(void)!claim_free(k->shared, slot);
-}
-
-static void claim_done_found(struct keeper_store *ks, uint32_t slot)
-{
-	set_handled(ks->keeper, slot, true);
-	commit_claim(ks, slot);
-	if (!ks->usable)
-		commit_refuse_all(ks);
-}
-
-static void consider(struct keeper *k, uint32_t slot)
-{
-	struct claim_view v;
-
-	if (is_handled(k, slot) || claim_view(k->shared, slot, &v) != 0)
-		return;
-	CHECK(v.store < k->store_count || v.state == CLAIM_FAILED);
-	switch (v.state) {
-	case CLAIM_DONE:
-		claim_done_found(&k->stores[v.store], slot);
-		return;
-	case CLAIM_FAILED:
-		if (v.chunks_begun != 0 && v.kind == CLAIM_FILL && v.store < k->store_count) {
-			set_handled(k, slot, true);
-			evict_failed_claim(&k->stores[v.store], slot, v.object_id, v.chunks_begun);
-			return;
-		}
-		(void)!claim_free(k->shared, slot);
-		return;
-	case CLAIM_COMMITTED:
-		(void)!claim_free(k->shared, slot);
-		return;
-	case CLAIM_FREE:
-	case CLAIM_FILLING:
-		return;
-	}
-}
-
-static void scan_claims(struct keeper *k)
-{
-	for (int slot = claim_next(k->shared, 0); slot >= 0;
-	     slot = claim_next(k->shared, (uint32_t)slot + 1))
-		consider(k, (uint32_t)slot);
-}
-
-static void sweep(struct keeper *k, unsigned slot)
-{
-	uint64_t bit = (uint64_t)1 << slot;
-
-	k->unswept = claim_sweep_worker(k->shared, slot) ? k->unswept & ~bit : k->unswept | bit;
-}
-
-/* Where a stopped process held a stripe, it may go on by now, or be dead. */
-static void sweep_again(struct keeper *k)
-{
-	for (uint64_t left = k->unswept; left != 0; left &= left - 1)
-		sweep(k, (unsigned)__builtin_ctzll(left));
-}
-
-static void drain_ring(struct keeper *k)
-{
-	bool scan = false;
-	int r;
-
-	while ((r = shared_ring_take(k->shared, &k->ring_cursor)) != -EAGAIN) {
-		if (r >= 0)
-			consider(k, (uint32_t)r);
-		else
-			scan = true;
-	}
-	if (scan)
-		scan_claims(k);
-}
 
 /* --- stores ----------------------------------------------------------------------------------------------- */
 
@@ -226,7 +127,7 @@ static void look(struct keeper *k)
 	k->hint_waits = false;
 	/* Before looking: what is hinted from here on wakes us again. */
 	shared_keeper_woken(k->shared);
-	drain_ring(k);
+	keeper_drain_ring(k);
 	purges_pump(k, false);
 	pump(k);
 }
@@ -294,8 +195,8 @@ static void on_tick(struct timer *t)
 	k->ticks++;
 	shared_keeper_beat(k->shared);
 	if (k->ticks % KEEPER_SCAN_TICKS == 0) {
-		sweep_again(k);
-		scan_claims(k);
+		keeper_sweep_again(k);
+		keeper_scan_claims(k);
 	}
 	for (unsigned i = 0; i < k->store_count; i++)
 		tick_store(&k->stores[i]);
@@ -518,8 +419,8 @@ int keeper_open(struct cache_shared *s, const struct cache_conf *conf, struct lo
 	}
 	/* What an earlier keeper, or a worker that came meanwhile, had to leave. */
 	for (unsigned slot = 0; slot < s->worker_count; slot++)
-		sweep(k, slot);
-	scan_claims(k);
+		keeper_sweep(k, slot);
+	keeper_scan_claims(k);
 	purges_pump(k, true);
 	pump(k);
 	*out = k;
@@ -590,8 +491,8 @@ static void close_store(struct keeper_store *ks)
 void keeper_close(struct keeper *k)
 {
 	CHECK_MAGIC(k, KEEPER_MAGIC);
-	drain_ring(k);
-	scan_claims(k);
+	keeper_drain_ring(k);
+	keeper_scan_claims(k);
 	k->closing = true;
 	for (unsigned i = 0; i < k->store_count; i++)
 		reclaim_stop(&k->stores[i]);
@@ -619,7 +520,7 @@ void keeper_worker_died(struct keeper *k, unsigned slot, int pid)
 	CHECK_MAGIC(k, KEEPER_MAGIC);
 	CHECK(slot < k->shared->worker_count);
 	shared_worker_gone(k->shared, slot, pid);
-	sweep(k, slot);
+	keeper_sweep(k, slot);
 	successor = atomic_load_explicit(&k->shared->workers[slot].pid, memory_order_seq_cst) != 0;
 	/* What is in the slot's name now may be its successor's, who swept when it came. */
 	if (!successor)
@@ -630,7 +531,7 @@ void keeper_worker_died(struct keeper *k, unsigned slot, int pid)
 		if (k->stores[i].lent != NULL)
 			index_check_readers(k->stores[i].lent);
 	}
-	drain_ring(k);
+	keeper_drain_ring(k);
 	pump(k);
 }
 

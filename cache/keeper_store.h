@@ -174,9 +174,18 @@ void keeper_store_failed(struct keeper_store *ks, enum shared_reason reason, int
 bool keeper_is_full(struct keeper_store *ks, int error);
 /* A batch ended, and the next (if any) has begun. */
 void keeper_batch_done(struct keeper *k);
+const char *keeper_store_path(const struct keeper_store *ks, char *out, size_t n);
+
+/* --- keeper_claims.c ------------------------------------------------------------------------- */
+
 /* The claim is no longer in a queue or job: free it if it is ended and nobody reads through it. */
 void keeper_claim_ended(struct keeper *k, uint32_t slot);
-const char *keeper_store_path(const struct keeper_store *ks, char *out, size_t n);
+/* Takes what ended: all claims, or those that the ring names. */
+void keeper_scan_claims(struct keeper *k);
+void keeper_drain_ring(struct keeper *k);
+/* Of a dead worker, or an earlier one of the slot. What a stopped process keeps from it is left for the next time. */
+void keeper_sweep(struct keeper *k, unsigned slot);
+void keeper_sweep_again(struct keeper *k);
 
 /* --- blame.c --------------------------------------------------------------------------------- */
 

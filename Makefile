@@ -233,9 +233,10 @@ install: all
 	install -D -m 644 docs/completions/brimctl.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/brimctl
 	install -D -m 644 docs/completions/_brimctl $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_brimctl
 	install -D -m 644 docs/completions/brimctl.fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/brimctl.fish
-	mkdir -p $(DESTDIR)$(PREFIX)/lib/systemd/system $(DESTDIR)$(PREFIX)/lib/sysusers.d
+	mkdir -p $(DESTDIR)$(PREFIX)/lib/systemd/system $(DESTDIR)$(PREFIX)/lib/sysusers.d $(DESTDIR)$(PREFIX)/lib/modules-load.d
 	sed 's,@PREFIX@,$(PREFIX),g' systemd/brim.service > $(DESTDIR)$(PREFIX)/lib/systemd/system/brim.service
 	install -m 644 systemd/brim.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/brim.conf
+	install -m 644 systemd/brim.modules $(DESTDIR)$(PREFIX)/lib/modules-load.d/brim.conf
 	test -e $(DESTDIR)/etc/brim/brim.json || install -D -m 644 systemd/brim.json $(DESTDIR)/etc/brim/brim.json
 
 clean:

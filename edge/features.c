@@ -134,7 +134,8 @@ static bool find_reuseport(void)
 size_t features_find(struct feature out[FEATURES_MAX])
 {
 	const struct feature found[] = {
-		{ "kTLS", tls_probe(), "TLS is encrypted by the program" },
+		{ "kTLS", tls_probe(),
+		  "TLS is encrypted by the program (has the kernel its module \"tls\"?)" },
 		{ "splice", find_splice(), "bodies are copied" },
 		{ "tee", find_tee(), "stored misses are sent from the file" },
 		{ "sendfile", find_sendfile(), "bodies are copied" },

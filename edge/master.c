@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "edge/base/log.h"
+#include "edge/base/tls.h"
 #include "edge/board.h"
 
 enum {
@@ -300,8 +301,8 @@ int master_run(const struct node_options *o)
 		return 1;
 	}
 	board_started(m.node.board, m.node.conf.conf->generation);
-	log_info("started", "version=%s pid=%d workers=%u", BRIM_VERSION, (int)getpid(),
-		 m.node.conf.conf->workers);
+	log_info("started", "version=%s pid=%d ktls=%s workers=%u", BRIM_VERSION, (int)getpid(),
+		 tls_probe() ? "yes" : "no", m.node.conf.conf->workers);
 	children_init(&m);
 	while (m.phase != MASTER_OVER)
 		turn(&m);

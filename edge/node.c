@@ -262,7 +262,7 @@ int node_open(struct node *n, const struct node_options *o, struct conf_faults *
 	arena_init(&n->arena, ARENA_BYTES_MAX);
 	listen_init(&n->sockets);
 	raise_descriptor_limit();
-	(void)tls_probe(); /* while one may still load the kernel's module; children know the answer */
+	(void)tls_probe(); /* while one may still load the kernel's module (CAP_NET_ADMIN); children know the answer */
 	r = node_conf_read(o, NULL, 1, faults, &n->conf);
 	if (r == 0)
 		r = find_user(n, faults);

@@ -424,5 +424,5 @@ def test_install(tmp_path):
                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ | {"MAKEFLAGS": ""})
     for path in ("sbin/brim", "bin/brimctl", "share/man/man8/brim.8", "share/man/man5/brim.json.5", "share/man/man1/brimctl.1",
                  "share/bash-completion/completions/brimctl", "share/zsh/site-functions/_brimctl",
-                 "share/fish/vendor_completions.d/brimctl.fish"):
+                 "share/fish/vendor_completions.d/brimctl.fish", "lib/modules-load.d/brim.conf"):
         assert f"{tmp_path}/usr/{path}" in r.stdout, path

@@ -116,6 +116,25 @@ def test_a_stream_that_does_not_say_that_it_ends_is_no_whole_body(make_origin, b
     assert r.complete and r.body == b"good" and not r.hit
 
 
+@pytest.mark.parametrize("framing", ["length", "chunked"])
+def test_a_body_that_says_its_end_needs_no_notice(make_origin, behind, pair, framing):
+    """Origins that just close are many; the framing has said that it is whole."""
+    origin, body = make_origin(tls=server_context(pair)), pattern(200_000)
+    node = behind(origin)
+
+    def leaves(x):
+        x.head(200, FRESH | ({"Content-Length": "200000"} if framing == "length" else {"Transfer-Encoding": "chunked"}))
+        x.chunk(body) if framing == "chunked" else x.send(body)
+        if framing == "chunked":
+            x.last_chunk()
+        x.cut()
+    origin.route("/a")(leaves)
+    r = node.get("/a")
+    assert r.complete and r.body == body
+    until_hit(node, "/a", body)
+    assert origin.count("/a") == 1
+
+
 def test_a_close_that_is_announced_ends_a_body(make_origin, behind, pair):
     origin = make_origin(tls=server_context(pair))
     node = behind(origin)
@@ -163,6 +182,22 @@ def test_the_certificate_must_have_the_name(make_origin, behind, certs, tls, nam
     origin = make_origin(tls=server_context(certs.issue(names)))
     assert refused(behind(origin, {"tls": tls}).get("/"), "tls_certificate_error")
     assert origin.count() == 0
+
+
+def test_a_wildcard_is_for_one_label(make_origin, behind, certs):
+    origin = make_origin(tls=server_context(certs.issue("*.o.test")))
+    origin.page("/", b"hello")
+    assert behind(origin, {"tls": {"server_name": "x.o.test"}}).get("/").body == b"hello"
+
+
+def test_the_server_itself_may_be_the_ca(make_origin, behind, certs):
+    """A certificate of nobody's, pinned; and no other one of its issuer."""
+    pinned, other = certs.issue("127.0.0.1"), certs.issue("127.0.0.1")
+    for pair, good in ((pinned, True), (other, False)):
+        origin = make_origin(tls=server_context(pair))
+        origin.page("/", b"hello")
+        r = behind(origin, {"tls": {"ca": pinned.leaf}}).get("/")
+        assert r.body == b"hello" if good else refused(r, "tls_certificate_error")
 
 
 @pytest.mark.parametrize("days", [-2, 2])

@@ -126,6 +126,20 @@ def test_a_stapled_response_that_is_too_old_is_left_out(origin, make_node, certs
     assert good in s_client(node, "-status")
 
 
+def test_other_hosts_on_one_connection_of_http2(origin, make_node, certs):
+    """Browsers use it for all that the certificate names; 421 sends them away for one request, not for all."""
+    origin.page("/a", b"hello", FRESH)
+    node = make_node(origin, tls=certs.issue(["a.test", "b.test"]), start=False, workers=1)
+    second_site(node, certs.issue("b.test"))
+    node.conf["sites"].append({"name": "c", "hosts": ["c.test"], "origin": "o", "tls": certs.issue("c.test").conf})
+    node.start()
+    with H2(node.tls_address, tls=True, ca=certs.root) as c:
+        hosts = ["a.test", "b.test", "c.test", "d.test", "a.test"]
+        streams = [c.request("GET", "/a", host=host) for host in hosts]
+        c.finish(*streams)
+        assert [s.status for s in streams] == [200, 200, 421, 421, 200]
+
+
 # --- sessions
 
 

@@ -168,6 +168,15 @@ struct keeper {
 
 /* --- keeper.c ------------------------------------------------------------------------------- */
 
+/* A bit for each. */
+static inline unsigned keeper_usable_stores(const struct keeper *k)
+{
+	unsigned stores = 0;
+
+	for (unsigned i = 0; i < k->store_count; i++)
+		stores |= (unsigned)k->stores[i].usable << i;
+	return stores;
+}
 /* Out of service, told once in the log. error: negative errno. */
 void keeper_store_failed(struct keeper_store *ks, enum shared_reason reason, int error);
 /* Is it that the file system is full? That is no fault of the store's: it makes room, and what failed is tried again. */
@@ -373,11 +382,16 @@ void reclaim_tick(struct keeper_store *ks);
 /* At the end: one that pauses is given up; others end with their lanes. */
 void reclaim_stop(struct keeper_store *ks);
 
-/* --- purge.c ------------------------------------------------------------------------------------------ */
+/* --- purge_replay.c ------------------------------------------------------------------------------------ */
 
 /* Loads all stores' journals, raises cells, sets the clock, mends journals. Returns a bit for each store whose journal was lost:
  * nothing that it holds may be served. */
 unsigned purges_replay(struct keeper *k);
+/* A random id. */
+uint64_t purges_new_run(void);
+
+/* --- purge.c ------------------------------------------------------------------------------------------ */
+
 int purges_open(struct keeper *k) NODISCARD;
 /* Mailboxes, and what waits. */
 void purges_pump(struct keeper *k, bool restart);

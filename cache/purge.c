@@ -13,7 +13,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "cache/purge_clock.h"
 #include "edge/base/log.h"
@@ -79,16 +78,6 @@ static int enqueue(struct purges *p, const struct cache_scope *scopes, unsigned 
 	return 0;
 }
 
-/* A bit for each. */
-static unsigned usable_stores(const struct keeper *k)
-{
-	unsigned stores = 0;
-
-	for (unsigned i = 0; i < k->store_count; i++)
-		stores |= (unsigned)k->stores[i].usable << i;
-	return stores;
-}
-
 int keeper_purge(struct keeper *k, const struct cache_scope *scopes, unsigned count, bool soft,
 		 keeper_purge_fn *done, void *arg)
 {
@@ -98,7 +87,7 @@ int keeper_purge(struct keeper *k, const struct cache_scope *scopes, unsigned co
 	CHECK_MAGIC(k, KEEPER_MAGIC);
 	if (count == 0 || count > KEEPER_PURGE_SCOPES)
 		return -EINVAL;
-	if (usable_stores(k) == 0)
+	if (keeper_usable_stores(k) == 0)
 		return -EIO;
 	r = enqueue(k->purges, scopes, count, &proto);
 	if (r == 0)
@@ -149,7 +138,8 @@ static void raise_scope(struct purges *p, const struct cache_scope *scope, bool 
 
 	purge_clock_raise(s, scope, soft, number);
 	if (scope->kind == CACHE_SCOPE_UNSAFE)
-		atomic_store_explicit(&s->unsafe_noted, usable_stores(p->keeper), memory_order_release);
+		atomic_store_explicit(&s->unsafe_noted, keeper_usable_stores(p->keeper),
+				      memory_order_release);
 }
 
 static void raise_all(struct purges *p)
@@ -196,7 +186,7 @@ static void finish_group(struct purges *p)
 static void end_group(struct purges *p)
 {
 	judge_stores(p);
-	if (p->written != 0 && usable_stores(p->keeper) != p->keeper->journalled)
+	if (p->written != 0 && keeper_usable_stores(p->keeper) != p->keeper->journalled)
 		begin_run(p);
 	else
 		finish_group(p);
@@ -285,14 +275,6 @@ static void append_everywhere(struct purges *p)
 
 /* --- a new run ------------------------------------------------------------------------------------------- */
 
-static uint64_t new_run(void)
-{
-	uint64_t id = 0;
-
-	CHECK(getrandom(&id, sizeof(id), 0) == sizeof(id));
-	return id | 1;
-}
-
 static void run_begin(struct job *j)
 {
 	struct append *a = CONTAINER_OF(j, struct append, job);
@@ -317,8 +299,8 @@ static void run_begun(struct job *j)
 
 static void begin_run(struct purges *p)
 {
-	p->run = new_run();
-	p->keeper->journalled = usable_stores(p->keeper);
+	p->run = purges_new_run();
+	p->keeper->journalled = keeper_usable_stores(p->keeper);
 	p->pending = 1;
 	for (unsigned i = 0; i < p->keeper->store_count; i++) {
 		struct append *a = &p->appends[i];
@@ -336,7 +318,7 @@ static void begin_run(struct purges *p)
 /* Others may have dropped out meanwhile; with the last of them the purge. */
 static void end_run(struct purges *p)
 {
-	unsigned left = usable_stores(p->keeper);
+	unsigned left = keeper_usable_stores(p->keeper);
 
 	if (left == 0)
 		p->written = 0;
@@ -368,191 +350,6 @@ static void start_group(struct purges *p)
 }
 
 /* --- start and end -------------------------------------------------------------------------------------- */
-
-static void raise_store(struct keeper *k, const struct format_purge *p)
-{
-	for (unsigned i = 0; i < k->store_count; i++) {
-		if (k->stores[i].usable && k->stores[i].super.id[0] == p->hash)
-			purge_clock_raise_store(k->shared, i, p->sequence);
-	}
-}
-
-static void raise_set(struct keeper *k, const struct journal_set *set)
-{
-	for (size_t i = 0; i < set->count; i++) {
-		const struct format_purge *p = &set->purges[i];
-		struct cache_scope scope = { .hash = p->hash,
-					     .site_hash = p->site_hash,
-					     .kind = p->kind,
-					     .bytes = p->bytes,
-					     .forms = p->forms };
-
-		purge_clock_raise(k->shared, &scope, p->soft, p->sequence);
-		if (p->kind == CACHE_SCOPE_STORE)
-			raise_store(k, p);
-	}
-	purge_clock_publish(k->shared, journal_set_newest(set));
-}
-
-struct loaded {
-	struct journal_runs runs;
-	bool there, lost;
-	uint64_t unsafe; /* number of the newest note of an unsafe method's answer; 0: none */
-};
-
-static int load_store(struct keeper_store *ks, struct journal_set *all, struct loaded *out)
-{
-	size_t before = all->count;
-	bool whole;
-	int r = journal_load(ks->dir_fd, ks->super.id, all, &whole);
-
-	for (size_t i = before; i < all->count; i++) {
-		if (all->purges[i].kind == CACHE_SCOPE_UNSAFE && all->purges[i].sequence > out->unsafe)
-			out->unsafe = all->purges[i].sequence;
-	}
-	out->lost = r == -ENOENT || r == -EBADMSG;
-	out->there = r == 0;
-	out->runs = all->runs;
-	return out->lost ? 0 : r;
-}
-
-/* Does this journal have all that the others have, but for what was purged since? A new store's says nothing. */
-static bool leads(const struct loaded *l, const struct loaded *others, unsigned count)
-{
-	for (unsigned i = 0; i < count; i++) {
-		const struct journal_runs *runs = &others[i].runs;
-
-		if (others[i].there && runs->count != 0 &&
-		    !journal_runs_has(&l->runs, runs->ids[runs->count - 1]))
-			return false;
-	}
-	return l->there;
-}
-
-static void join_runs(const struct loaded *loaded, unsigned count, struct journal_runs *out)
-{
-	*out = (struct journal_runs){ .count = 0 };
-	for (unsigned i = 0; i < count; i++) {
-		for (unsigned n = 0; loaded[i].there && n < loaded[i].runs.count; n++) {
-			if (!journal_runs_has(out, loaded[i].runs.ids[n]))
-				journal_runs_add(out, loaded[i].runs.ids[n]);
-		}
-	}
-}
-
-/* A journal that has what all others have; «count»: there is none. */
-static unsigned leader(const struct loaded *loaded, unsigned count)
-{
-	unsigned i = 0;
-
-	while (i < count && !leads(&loaded[i], loaded, count))
-		i++;
-	return i;
-}
-
-/* What all journals say together, under numbers that can be compared. */
-static void join(struct journal_set *all, const struct loaded *loaded, unsigned count)
-{
-	unsigned i = leader(loaded, count);
-
-	if (i < count) {
-		all->runs = loaded[i].runs;
-	} else {
-		join_runs(loaded, count, &all->runs);
-		if (all->runs.count != 0) {
-			log_warn("journals_joined",
-				 "what=\"stores were used without each other: what was purged "
-				 "meanwhile is purged once more\"");
-			journal_set_renumber(all);
-		}
-	}
-	journal_runs_add(&all->runs, new_run());
-	journal_set_fold(all, JOURNAL_SCOPES);
-}
-
-/* Was it away when an unsafe method was answered? Nobody looked then what of this store that made invalid. */
-static bool missed_unsafe(const struct loaded *loaded, unsigned count, unsigned store)
-{
-	unsigned first = leader(loaded, count);
-	const struct journal_runs *newest = first < count ? &loaded[first].runs : NULL;
-	uint64_t others = 0;
-
-	if (!loaded[store].there)
-		return false;
-	if (newest != NULL && (newest->count == 0 ||
-			       journal_runs_has(&loaded[store].runs, newest->ids[newest->count - 1])))
-		return false;
-	for (unsigned i = 0; i < count; i++) {
-		if (i != store && loaded[i].unsafe > others)
-			others = loaded[i].unsafe;
-	}
-	/* Without a leader numbers say nothing. */
-	return others != 0 && (newest == NULL || others > loaded[store].unsafe);
-}
-
-/* It is revalidated as a whole, once: from now on its journal has the note, too. */
-static int revalidate_store(struct keeper_store *ks, struct journal_set *all)
-{
-	const struct format_purge purge = { .sequence = journal_set_newest(all) + 1,
-					    .hash = ks->super.id[0],
-					    .kind = CACHE_SCOPE_STORE,
-					    .soft = true,
-					    .wall_ms = clock_wall().ms };
-
-	log_warn("store_revalidated",
-		 "store=%s what=\"unsafe methods were answered while it was away: what it holds is "
-		 "revalidated\"",
-		 ks->st->name);
-	return journal_set_add(all, &purge);
-}
-
-static int rewrite_store(struct keeper_store *ks, const struct journal_set *all)
-{
-	int r = journal_rewrite(ks->dir_fd, ks->super.id, all);
-
-	if (r == 0)
-		r = journal_open(ks->dir_fd, &ks->journal);
-	if (r == 0)
-		ks->accounts[ACCOUNT_JOURNAL] = ks->journal.bytes;
-	return r;
-}
-
-unsigned purges_replay(struct keeper *k)
-{
-	struct journal_set all = { .count = 0 };
-	struct loaded loaded[SHARED_STORES] = { { .there = false } };
-	unsigned lost = 0;
-
-	for (unsigned i = 0; i < k->store_count; i++) {
-		struct keeper_store *ks = &k->stores[i];
-		int r = ks->usable ? load_store(ks, &all, &loaded[i]) : 0;
-
-		if (r != 0)
-			keeper_store_failed(ks, REASON_JOURNAL, r);
-		if (loaded[i].lost)
-			lost |= 1u << i;
-	}
-	join(&all, loaded, k->store_count);
-	for (unsigned i = 0; i < k->store_count; i++) {
-		int r = missed_unsafe(loaded, k->store_count, i)
-				? revalidate_store(&k->stores[i], &all)
-				: 0;
-
-		if (r != 0)
-			keeper_store_failed(&k->stores[i], REASON_JOURNAL, r);
-	}
-	raise_set(k, &all);
-	for (unsigned i = 0; i < k->store_count; i++) {
-		struct keeper_store *ks = &k->stores[i];
-		int r = ks->usable ? rewrite_store(ks, &all) : 0;
-
-		if (r != 0)
-			keeper_store_failed(ks, REASON_JOURNAL, r);
-	}
-	k->journalled = usable_stores(k);
-	journal_set_fini(&all);
-	return lost;
-}
 
 int purges_open(struct keeper *k)
 {

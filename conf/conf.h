@@ -334,8 +334,8 @@ struct conf {
 	uint16_t next_site_slot, next_server_slot; /* where conf_assign_slots looks first */
 };
 
-/* A list of faults, each a line «FILE: /json/pointer: what is wrong». */
-enum { CONF_FAULTS_TOLD = 1000 }; /* the others are only counted: a file may have one in each byte */
+/* A list of faults, each a line «FILE: /json/pointer: what is wrong». Those beyond CONF_FAULTS_TOLD are only counted. */
+enum { CONF_FAULTS_TOLD = 1000 };
 struct conf_faults {
 	FILE *to; /* NULL: only counted and the first one kept */
 	unsigned count;

@@ -243,6 +243,13 @@ static int step_early(struct tls *t)
 	}
 }
 
+/* Tickets, and the client's request is here: they leave with its answer, or when the client is waited for. */
+static bool may_wait(const struct tls *t)
+{
+	return SSL_is_init_finished(t->ssl) && SSL_is_server(t->ssl) &&
+	       SSL_version(t->ssl) == TLS1_3_VERSION && SSL_has_pending(t->ssl) == 1;
+}
+
 int tls_handshake(struct io *io)
 {
 	struct tls *t = tls_of(io);
@@ -250,13 +257,14 @@ int tls_handshake(struct io *io)
 
 	if (r != 0)
 		return r;
+	t->drained = false;
 	do {
 		ERR_clear_error();
 		done = t->reads_early ? step_early(t) : SSL_do_handshake(t->ssl);
 		why = SSL_get_error(t->ssl, done);
 		if (why == SSL_ERROR_SSL || why == SSL_ERROR_SYSCALL)
 			handshake_failed(t); /* asked before another call clears the errors */
-		r = tls_push(t, false);
+		r = tls_push(t, done == 1 && may_wait(t));
 		/* Our BIO asks for another call when the buffer was full; it has been emptied. */
 	} while (why == SSL_ERROR_WANT_WRITE && r == 0 && !kernel_has_tls);
 	if (t->broken)

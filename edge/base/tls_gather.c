@@ -91,9 +91,15 @@ static int bio_write(BIO *bio, const char *p, size_t n, size_t *out_n)
 static int bio_read(BIO *bio, char *p, size_t n, size_t *out_n)
 {
 	struct tls *t = BIO_get_data(bio);
-	ssize_t got = recv(t->io.fd, p, n, MSG_DONTWAIT);
+	ssize_t got;
 
 	BIO_clear_retry_flags(bio);
+	if (t->drained) {
+		BIO_set_retry_read(bio);
+		return 0;
+	}
+	got = recv(t->io.fd, p, n, MSG_DONTWAIT);
+	t->drained = got > 0 && (size_t)got < n;
 	if (got > 0) {
 		*out_n = (size_t)got;
 		return 1;

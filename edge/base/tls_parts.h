@@ -23,7 +23,8 @@ struct tls {
 	SSL *ssl;
 	bool kernel_sends, kernel_receives, shaken; /* shaken: the handshake is done */
 	bool starved; /* OpenSSL has no whole record: an event of the socket will tell of more */
-	bool at_end;  /* the peer's FIN was seen */
+	bool drained; /* the socket had less than was asked for: within this call it isn't asked again */
+	bool at_end;		  /* the peer's FIN was seen */
 	bool deaf, broken, ended; /* nothing more is received; nothing more is sent; our end was told */
 	/* TLS 1.3 early data: it is expected, or on its way; what the handshake came upon is kept for the first read. */
 	bool reads_early;

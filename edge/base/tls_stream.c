@@ -93,12 +93,16 @@ static int64_t tls_read(struct io *io, void *p, size_t n)
 	if (t->deaf)
 		return -EPIPE;
 	tls_forget_errors();
+	t->drained = false;
 	r = t->reads_early ? read_early(t, p, n, &got) : SSL_read_ex(t->ssl, p, n, &got);
 	t->starved = false;
 	r = r == 1 ? (int64_t)got : read_failed(t, (int)r);
 	if (io->early)
 		io->early = !SSL_is_init_finished(t->ssl);
-	if (tls_gather_any()) { /* an alert of ours, or the tickets at the end of the handshake */
+	if (t->at_end)
+		tls_gather_drop(); /* who has gone without a word needs no alert */
+	/* An alert of ours, or the tickets at the end of the handshake; and what was kept doesn't wait for a peer that does. */
+	if (tls_gather_any() || (r == -EAGAIN && t->held != NULL && !io->holds)) {
 		int e = tls_push(t, false);
 
 		if (e != 0 && e != -EAGAIN)
@@ -344,7 +348,8 @@ static void user_end(struct io *io)
 		t->broken = tls_push(t, false) != 0;
 	}
 	tls_forget_errors();
-	(void)shutdown(io->fd, SHUT_WR);
+	if (!t->at_end) /* else closing is all that is left to do */
+		(void)shutdown(io->fd, SHUT_WR);
 }
 
 static void tls_free(struct io *io)

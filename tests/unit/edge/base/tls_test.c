@@ -452,6 +452,72 @@ static void tickets_come_between(void **state)
 	says(w, w->server, w->client, 20000);
 }
 
+static int lies_in(int fd)
+{
+	int n = -1;
+
+	assert_int_equal(ioctl(fd, FIONREAD, &n), 0);
+	return n;
+}
+
+/* The handshake ends for the server when the request is there, too. */
+static void ask_at_once(struct world *w)
+{
+	struct iovec request = { w->body, 100 };
+	struct pollfd client = { .fd = w->fds[1], .events = POLLIN };
+
+	assert_int_equal(tls_handshake(w->client), -EAGAIN);
+	while (tls_handshake(w->client) != 0) {
+		assert_int_equal(tls_handshake(w->server), -EAGAIN);
+		assert_true(poll(&client, 1, 30000) == 1);
+	}
+	assert_int_equal(w->client->ops->write(w->client, &request, 1, false), 100);
+	for (int i = 0; i < 3000 && lies_in(w->fds[0]) < 180; i++)
+		(void)poll(NULL, 0, 10);
+	assert_int_equal(tls_handshake(w->server), 0);
+	assert_int_equal(w->server->ops->read(w->server, w->got, BODY_BYTES), 100);
+	assert_memory_equal(w->got, w->body, 100);
+}
+
+static bool has_ticket(struct world *w)
+{
+	return SSL_SESSION_has_ticket(SSL_get0_session(tls_ssl(w->client))) == 1;
+}
+
+static void tickets_leave_with_the_answer(void **state)
+{
+	struct world *w = *state;
+	struct iovec answer = { w->body, 200 };
+	size_t got = 0;
+
+	ask_at_once(w);
+	if (tls_sends_in_kernel(w->server))
+		skip(); /* OpenSSL sends them itself */
+	assert_int_equal(lies_in(w->fds[1]), 0);
+	assert_int_equal(w->server->ops->write(w->server, &answer, 1, false), 200);
+	while (got < 200) {
+		wait_for_either(w);
+		got = drain(w, got);
+	}
+	assert_memory_equal(w->got, w->body, 200);
+	assert_true(has_ticket(w));
+}
+
+static void tickets_leave_for_who_is_waited_for(void **state)
+{
+	struct world *w = *state;
+	struct pollfd client = { .fd = w->fds[1], .events = POLLIN };
+
+	ask_at_once(w);
+	assert_int_equal(w->server->ops->read(w->server, w->got, BODY_BYTES), -EAGAIN);
+	assert_int_equal(w->server->wait, WATCH_READ);
+	for (int i = 0; i < 10 && !has_ticket(w); i++) {
+		assert_int_equal(poll(&client, 1, 30000), 1);
+		assert_int_equal(drain(w, 0), 0);
+	}
+	assert_true(has_ticket(w));
+}
+
 static void an_alert_of_ours_arrives(void **state)
 {
 	struct world *w = *state;
@@ -716,6 +782,8 @@ int main(void)
 		TEST(records_that_the_client_limits),
 		TEST(limited_records_pass_a_narrow_socket),
 		TEST(tickets_come_between),
+		TEST(tickets_leave_with_the_answer),
+		TEST(tickets_leave_for_who_is_waited_for),
 		TEST(an_alert_of_ours_arrives),
 		TEST(a_peer_asks_for_new_keys),
 		TEST(a_worn_key_ends_the_stream),

@@ -23,6 +23,7 @@ enum {
 	CACHE_TICK_MS = 1000,
 	CACHE_SLOW_MS = 50,  /* fills that must wait look again this often … */
 	CACHE_PASSED = 8192, /* objects that are remembered as not purged; a power of two */
+	CACHE_SEEN = 1024,   /* spans that are remembered as in memory; a power of two */
 };
 
 struct cache_store {
@@ -40,6 +41,14 @@ struct cache_passed {
 	uint64_t object_id, clock;
 	uint32_t forms; /* of the site's keys, to the one who asked */
 	uint8_t store;
+};
+
+/* A span of a file that was seen to be in the page cache. */
+struct cache_seen {
+	struct file_name name;
+	uint64_t offset;
+	uint32_t bytes; /* 0: none */
+	struct mono at;
 };
 
 struct cache {
@@ -63,6 +72,7 @@ struct cache {
 	struct ready *asks[SHARED_MAILBOXES];
 	uint64_t ask_ticket;
 	struct cache_passed passed[CACHE_PASSED];
+	struct cache_seen seen[CACHE_SEEN];
 };
 
 /* The keeper's reading view: no slot, no claims, no fills. Indexes are lent to it as they are opened (NULL: taken away). */

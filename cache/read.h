@@ -3,7 +3,7 @@
  *
  * And the question before that: is it in the page cache? A span (at most 256 KiB, what one sendfile takes) is asked for by
  * cachestat where the kernel has it, else by one byte per 64 KiB with RWF_NOWAIT; its last byte by RWF_NOWAIT in any case,
- * since a page that is still being read in counts as cached.
+ * since a page that is still being read in counts as cached. A span that was seen a moment ago isn't asked for again.
  *
  * Lifetime of a read: read_begin → (thread) → finished, wake posted → read_take, or cache_read_cancel at any time.
  */

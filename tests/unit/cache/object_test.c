@@ -197,6 +197,42 @@ static void test_without_nowait_and_cachestat(void **state)
 	world_close(&w);
 }
 
+static void shift_seen(struct world *w, int64_t ms)
+{
+	for (unsigned i = 0; i < CACHE_SEEN; i++)
+		w->cache->seen[i].at.ms += ms;
+}
+
+/* Here whoever asks the kernel is sent to a thread: so it shows who doesn't ask. */
+static void test_a_span_just_seen_is_not_asked_for(void **state)
+{
+	enum { HOUR_MS = 3600000, BYTES = 600000 };
+	struct world w;
+	struct cache_key key = world_key("/a");
+	const struct cache_object *o;
+	struct cache_reader first = { 0 }, second = { 0 }, third = { 0 };
+	struct cache_span span;
+	char *body = world_body(BYTES);
+
+	(void)state;
+	world_open(&w);
+	world_store(&w, &key, body, BYTES, true);
+	assert_int_equal(world_open_object(&w, &key, &o), 0);
+	assert_int_equal(cache_object_body(o, &first, 0, &w.wake, &span), 0);
+	shift_seen(&w, HOUR_MS);
+	w.cache->no_cachestat = w.cache->no_nowait = true;
+	assert_int_equal(cache_object_body(o, &second, 0, &w.wake, &span), 0);
+	assert_int_equal(cache_object_body(o, &second, span.bytes, &w.wake, &span), -EINPROGRESS);
+	shift_seen(&w, -2 * HOUR_MS);
+	assert_int_equal(cache_object_body(o, &third, 0, &w.wake, &span), -EINPROGRESS);
+	cache_reader_fini(&first);
+	cache_reader_fini(&second);
+	cache_reader_fini(&third);
+	cache_object_unref(o);
+	free(body);
+	world_close(&w);
+}
+
 static void test_a_cancelled_read_ends_by_itself(void **state)
 {
 	struct world w;
@@ -520,6 +556,7 @@ int main(void)
 		cmocka_unit_test(test_a_store_out_of_service_is_a_miss),
 		cmocka_unit_test(test_cold_objects_are_read_by_threads),
 		cmocka_unit_test(test_without_nowait_and_cachestat),
+		cmocka_unit_test(test_a_span_just_seen_is_not_asked_for),
 		cmocka_unit_test(test_a_cancelled_read_ends_by_itself),
 		cmocka_unit_test(test_a_held_object_outlives_its_segment),
 		cmocka_unit_test(test_a_lost_chunk_breaks_the_answer_off),

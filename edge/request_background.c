@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "edge/http/uri.h"
 #include "edge/request.h"
 
 /* Takes everything, keeps nothing. */
@@ -119,6 +120,8 @@ static struct http_request *copy_head(const struct http_request *from, struct vi
 	to->expect_continue = false;
 	to->framing = FRAMING_NONE;
 	to->authority = arena_copy(a, authority);
+	if (to->authority.p == NULL || uri_authority_split(to->authority, &to->host, &to->port) != 0)
+		return NULL;
 	to->path = arena_copy(a, from->path);
 	to->fields = (struct http_fields){ .at = at,
 					   .count = from->fields.count,
@@ -132,7 +135,7 @@ static struct http_request *copy_head(const struct http_request *from, struct vi
 		if (at[i].name.p == NULL || at[i].value.p == NULL)
 			return NULL;
 	}
-	return to->authority.p != NULL && to->path.p != NULL ? to : NULL;
+	return to->path.p != NULL ? to : NULL;
 }
 
 void request_begin_background(struct request *of)

@@ -47,9 +47,16 @@ static void identify(struct request *r)
 }
 
 /* HTTP/1.0 needn't name a host: then it is the listener's address, which is a catch-all site's. */
-static struct view asked_host(const struct request *r)
+static int find_target(struct request *r)
 {
-	return r->rq->authority.n == 0 && r->listener != NULL ? r->listener->text : r->rq->authority;
+	const struct http_request *rq = r->rq;
+
+	if (rq->host.n > 0)
+		return target_at(r->conf, r->x->scheme, rq->host, rq->port, rq->path, &r->arena,
+				 &r->target);
+	if (r->listener == NULL)
+		return -EINVAL;
+	return target_of(r->conf, r->x->scheme, r->listener->text, rq->path, &r->arena, &r->target);
 }
 
 static enum step_result bad_target(struct request *r, int error)
@@ -139,7 +146,7 @@ enum step_result request_step_route(struct machine *m)
 		return request_error(r, 405, NULL, "this method is not served here");
 	if (rq->method == METHOD_OPTIONS && view_eq(rq->path, VIEW("*")))
 		return request_answer(r, 204, VIEW(REQUEST_ALLOW_LINE), (struct view){ 0 });
-	e = target_of(r->conf, r->x->scheme, asked_host(r), rq->path, &r->arena, &r->target);
+	e = find_target(r);
 	if (e != 0)
 		return bad_target(r, e);
 	if (r->x->identity != NULL &&

@@ -21,21 +21,15 @@ static struct view with_port(struct view host, uint16_t port, struct arena *a)
 	return text_view(&t);
 }
 
-static int set_host(struct view scheme, struct view authority, struct arena *a, struct target *t)
+static int set_host(struct view written, uint16_t port, struct arena *a, struct target *t)
 {
-	struct view written;
-	uint16_t port;
-	int r = uri_authority_split(authority, &written, &port);
-	char *host;
+	char *host = arena_alloc(a, written.n + 1);
 
-	if (r != 0)
-		return r;
-	host = arena_alloc(a, written.n + 1);
 	if (host == NULL)
 		return -ENOMEM;
 	uri_host_lower(written, host);
 	t->host = view_of(host, written.n);
-	t->authority = default_port(scheme, port) ? t->host : with_port(t->host, port, a);
+	t->authority = default_port(t->scheme, port) ? t->host : with_port(t->host, port, a);
 	return t->authority.p == NULL ? -ENOMEM : 0;
 }
 
@@ -81,8 +75,18 @@ static int make_room(struct target *t, struct arena *a)
 int target_of(const struct conf *c, struct view scheme, struct view authority, struct view path,
 	      struct arena *a, struct target *out)
 {
+	struct view host;
+	uint16_t port;
+	int r = uri_authority_split(authority, &host, &port);
+
+	return r == 0 ? target_at(c, scheme, host, port, path, a, out) : r;
+}
+
+int target_at(const struct conf *c, struct view scheme, struct view host, uint16_t port,
+	      struct view path, struct arena *a, struct target *out)
+{
 	struct target t = { .scheme = scheme };
-	int r = set_host(scheme, authority, a, &t);
+	int r = set_host(host, port, a, &t);
 
 	if (r == 0)
 		r = set_path(path, a, &t);

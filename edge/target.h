@@ -25,6 +25,9 @@ struct target {
  * 0; -EINVAL: not a host or path; -ENOENT: no such site (421); -ENOMEM. */
 int target_of(const struct conf *c, struct view scheme, struct view authority, struct view path,
 	      struct arena *a, struct target *out) NODISCARD;
+/* The same of an authority that was taken apart (uri_authority_split). */
+int target_at(const struct conf *c, struct view scheme, struct view host, uint16_t port,
+	      struct view path, struct arena *a, struct target *out) NODISCARD;
 
 /* The primary key under these cache settings. */
 void target_key(const struct target *t, const struct conf_cache *cache, uint8_t out_primary[16]);

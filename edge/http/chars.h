@@ -61,18 +61,27 @@ static inline void chars_copy_lower(const char *p, size_t n, char *out)
 		out[i] = char_lower(p[i]);
 }
 
+/* Four to eight characters: with fewer than eight, those in the middle are in it twice. */
+static inline uint64_t chars_word(const char *p, size_t n)
+{
+	uint32_t first, last;
+
+	memcpy(&first, p, 4);
+	memcpy(&last, p + n - 4, 4);
+	return (uint64_t)last << 32 | first;
+}
+
 /* Are the n characters of p, as small letters, those of «lower», which are small? */
 static inline bool chars_are(const char *p, const char *lower, size_t n)
 {
 	size_t i = 0;
 
-	for (; n - i >= 8; i += 8) {
-		uint64_t a, b;
-
-		memcpy(&a, p + i, 8);
-		memcpy(&b, lower + i, 8);
-		if (chars_lower(a) != b)
-			return false;
+	if (n >= 4) {
+		for (; n - i > 8; i += 8)
+			if (chars_lower(chars_word(p + i, 8)) != chars_word(lower + i, 8))
+				return false;
+		i = n > 8 ? n - 8 : 0; /* the last eight may overlap */
+		return chars_lower(chars_word(p + i, n - i)) == chars_word(lower + i, n - i);
 	}
 	while (i < n && char_lower(p[i]) == lower[i])
 		i++;

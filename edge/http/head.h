@@ -132,6 +132,8 @@ struct http_request {
 	uint64_t length;	   /* with LENGTH */
 	struct view scheme;	   /* of an absolute-form target, else empty */
 	struct view authority; /* Host, or the absolute form's (they must agree); "host[:port]" */
+	struct view host;      /* its host, as it was written */
+	uint16_t port;	       /* and its port; 0: none given */
 	struct view path; /* path and query in origin-form: "/a?b"; "*" for OPTIONS; of absolute form with no path "/" */
 	struct http_fields fields;
 };

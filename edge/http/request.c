@@ -31,47 +31,44 @@ static enum http_fault request_line(struct http_request *r, const char *p, const
 	return http_version(p + 1, &r->minor);
 }
 
-/* The Host field's value, which is valid; empty where HTTP/1.0 has none. */
-static enum http_fault host(const struct http_request *r, struct view *out)
+/* What Host says, which must be valid; nothing where HTTP/1.0 has none. */
+static enum http_fault host(struct http_request *r)
 {
-	struct view name;
-	uint16_t port;
 	const struct http_field *h = http_fields_first(&r->fields, FIELD_HOST);
 
-	*out = view_of(r->target.p, 0);
+	r->authority = r->host = view_of(r->target.p, 0);
+	r->port = 0;
 	if (h == NULL)
 		return r->minor == 0 ? HTTP_OK : HTTP_BAD_HOST;
 	if (http_fields_next(&r->fields, h) != NULL)
 		return HTTP_BAD_HOST;
-	if (uri_authority_split(h->value, &name, &port) != 0)
+	if (uri_authority_split(h->value, &r->host, &r->port) != 0)
 		return HTTP_BAD_HOST;
-	*out = h->value;
+	r->authority = h->value;
 	return HTTP_OK;
 }
 
-static bool same_authority(struct view a, struct view b, struct view scheme)
+static bool same_authority(const struct http_request *r, const struct uri *u)
 {
-	struct view name_a, name_b;
-	uint16_t port_a, port_b, usual = scheme.n == sizeof("https") - 1 ? 443 : 80;
+	uint16_t usual = u->scheme.n == sizeof("https") - 1 ? 443 : 80;
 
-	if (uri_authority_split(a, &name_a, &port_a) != 0 ||
-	    uri_authority_split(b, &name_b, &port_b) != 0)
-		return false;
-	return view_eq_nocase(name_a, name_b) &&
-	       (port_a == 0 ? usual : port_a) == (port_b == 0 ? usual : port_b);
+	return view_eq_nocase(u->host, r->host) &&
+	       (u->port == 0 ? usual : u->port) == (r->port == 0 ? usual : r->port);
 }
 
 /* RFC 9112 §3.2.2. */
-static enum http_fault absolute_form(struct http_request *r, struct view host_value)
+static enum http_fault absolute_form(struct http_request *r)
 {
 	struct uri u;
 
 	if (uri_parse(r->target, &u) != 0)
 		return HTTP_BAD_TARGET;
-	if (host_value.n > 0 && !same_authority(u.authority, host_value, u.scheme))
+	if (r->authority.n > 0 && !same_authority(r, &u))
 		return HTTP_BAD_HOST;
 	r->scheme = u.scheme;
 	r->authority = u.authority;
+	r->host = u.host;
+	r->port = u.port;
 	r->path = u.path;
 	/* §3.2.4: the whole server is meant, and we are the last proxy to be told so. */
 	if (r->method == METHOD_OPTIONS && u.authority.p + u.authority.n == r->target.p + r->target.n)
@@ -82,10 +79,7 @@ static enum http_fault absolute_form(struct http_request *r, struct view host_va
 /* RFC 9112 §3.2.3. That the edge refuses CONNECT is its own affair. */
 static enum http_fault authority_form(struct http_request *r)
 {
-	struct view name;
-	uint16_t port;
-
-	if (uri_authority_split(r->target, &name, &port) != 0 || port == 0)
+	if (uri_authority_split(r->target, &r->host, &r->port) != 0 || r->port == 0)
 		return HTTP_BAD_TARGET;
 	r->authority = r->target;
 	r->path = view_of(r->target.p, 0);
@@ -94,8 +88,7 @@ static enum http_fault authority_form(struct http_request *r)
 
 static enum http_fault target_form(struct http_request *r)
 {
-	struct view host_value;
-	enum http_fault fault = host(r, &host_value);
+	enum http_fault fault = host(r);
 
 	if (fault != HTTP_OK)
 		return fault;
@@ -106,8 +99,7 @@ static enum http_fault target_form(struct http_request *r)
 	if (server_wide && r->method != METHOD_OPTIONS)
 		return HTTP_BAD_TARGET;
 	if (!server_wide && r->target.p[0] != '/')
-		return absolute_form(r, host_value);
-	r->authority = host_value;
+		return absolute_form(r);
 	r->path = r->target;
 	return HTTP_OK;
 }

@@ -115,9 +115,7 @@ static bool take_scheme(struct view *v, struct view *out)
 
 int uri_parse(struct view v, struct uri *out)
 {
-	struct view host;
 	size_t n = 0;
-	uint16_t port;
 	struct uri u;
 
 	if (!take_scheme(&v, &u.scheme))
@@ -126,7 +124,7 @@ int uri_parse(struct view v, struct uri *out)
 		n++;
 	u.authority = view_of(v.p, n);
 	u.path = view_skip(v, n);
-	if (uri_authority_split(u.authority, &host, &port) != 0 || !visible(u.path))
+	if (uri_authority_split(u.authority, &u.host, &u.port) != 0 || !visible(u.path))
 		return -EINVAL;
 	if (u.path.n == 0)
 		u.path = VIEW("/");

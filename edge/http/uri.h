@@ -19,6 +19,8 @@ void uri_host_lower(struct view host, char *out);
  * since there is no "/" to point at. */
 struct uri {
 	struct view scheme, authority, path; /* path and query; "/" where empty */
+	struct view host;		     /* of authority, as it was written */
+	uint16_t port;			     /* 0: none given */
 };
 int uri_parse(struct view v, struct uri *out) NODISCARD;
 

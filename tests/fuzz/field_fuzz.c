@@ -4,6 +4,7 @@
  */
 #include <stdlib.h>
 
+#include "edge/http/chars.h"
 #include "edge/http/field.h"
 #include "edge/http/uri.h"
 
@@ -119,6 +120,51 @@ static void uris(struct view v)
 	hosts(u.authority);
 }
 
+/* A path that stands for itself is taken as it is, another is decoded: both ways lead to the same. */
+static void spellings(struct view v)
+{
+	const struct view begins[] = { VIEW("/a"), VIEW("/%61") };
+	char *in[2], *out[2];
+	size_t n[2] = { 0 };
+	bool odd[2] = { 0 };
+	int r[2];
+
+	for (int i = 0; i < 2; i++) {
+		size_t bytes = begins[i].n + v.n;
+
+		in[i] = malloc(bytes);
+		out[i] = malloc(bytes);
+		memcpy(mempcpy(in[i], begins[i].p, begins[i].n), v.p, v.n);
+		r[i] = uri_normalise(view_of(in[i], bytes), out[i], &n[i], &odd[i]);
+	}
+	CHECK(r[0] == r[1] && odd[0] == odd[1]);
+	CHECK(view_eq(view_of(out[0], n[0]), view_of(out[1], n[1])));
+	for (int i = 0; i < 2; i++) {
+		free(in[i]);
+		free(out[i]);
+	}
+}
+
+/* What is looked at many bytes at a time, against one by one. */
+static void characters(struct view v)
+{
+	const char *end = v.p + v.n, *control = v.p;
+	char *lower = malloc(v.n + 1);
+
+	while (control < end && ((uint8_t)*control >= 0x20 || *control == '\t') && *control != 0x7f)
+		control++;
+	CHECK(char_next_control(v.p, end) == control);
+	chars_copy_lower(v.p, v.n, lower);
+	for (size_t i = 0; i < v.n; i++)
+		CHECK(lower[i] == char_lower(v.p[i]));
+	CHECK(chars_are(v.p, lower, v.n));
+	if (v.n > 0) {
+		lower[v.n / 2] ^= 1;
+		CHECK(!chars_are(v.p, lower, v.n));
+	}
+	free(lower);
+}
+
 static void paths(struct view v)
 {
 	char *out = malloc(v.n + (v.n == 0)), *twice = malloc(v.n + (v.n == 0));
@@ -161,9 +207,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	numbers(v);
 	dates(v);
 	fields(v);
+	characters(v);
 	hosts(v);
 	uris(v);
 	paths(v);
+	spellings(v);
 	globs(v);
 	free(copy);
 	return 0;

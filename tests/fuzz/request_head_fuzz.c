@@ -53,6 +53,9 @@ static void check_request(const struct http_request *r, const char *buf, size_t 
 
 	CHECK(within(r->method_text, buf, n) && within(r->target, buf, n) && r->target.n > 0);
 	CHECK(within(r->authority, buf, n));
+	CHECK(r->authority.n == 0
+		      ? r->host.n == 0
+		      : r->host.p == r->authority.p && r->host.n > 0 && r->host.n <= r->authority.n);
 	CHECK(r->path.n == 1 || within(r->path, buf, n));
 	CHECK(r->method == METHOD_CONNECT || r->path.p[0] == '/' || view_eq(r->path, VIEW("*")));
 	CHECK(r->minor == 0 || count(&r->fields, FIELD_HOST) == 1);

@@ -3,7 +3,7 @@
  *
  * A stream begins on one of two BIOs. Where the kernel can do TLS it is OpenSSL's own socket BIO, since only that one
  * hands keys to the kernel; if it then didn't (a suite that the kernel lacks), ours takes its place for writing.
- * Elsewhere it is ours from the start: a whole flight leaves in one system call.
+ * Elsewhere it is ours from the start: a whole flight leaves in one system call, and keys are handed to us (tls_gather.c).
  */
 #include "edge/base/tls.h"
 

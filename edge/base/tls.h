@@ -2,9 +2,8 @@
  * TLS over a socket, by OpenSSL: an io whose handshake comes first. Contexts (certificates, verification, ALPN)
  * are made by its users: edge/tls_server.c towards clients, origin/tls.c towards origins.
  *
- * kTLS is asked for on every connection once tls_probe has found that the kernel does it; where it took, sends go to
- * the socket past OpenSSL. Else records are made in user space: small first ones for latency, then many into
- * one buffer and one write.
+ * kTLS is asked for on every connection once tls_probe has found that the kernel does it. Else we take the kernel's place,
+ * and seal records ourselves: small first ones for latency, then many in one buffer and one write. Either way sends go past OpenSSL.
  */
 #ifndef BRIM_BASE_TLS_H
 #define BRIM_BASE_TLS_H
@@ -16,7 +15,7 @@ struct ssl_ctx_st;
 struct ssl_st;
 
 /* Does this kernel do kTLS? Asked once, on a connected pair of sockets, before any context is made: in a sandbox
- * setsockopt may claim success and do nothing. True then makes tls_context ask for it. */
+ * setsockopt may claim success and do nothing. True: streams that are made later ask for it. */
 bool tls_probe(void);
 
 /* A context with the versions (1.2, 1.3), suites and options of every TLS of ours. NULL: no memory. */
@@ -36,7 +35,7 @@ const char *tls_fault(const struct io *io);
 /* After the handshake. */
 bool tls_sends_in_kernel(const struct io *io);
 bool tls_receives_in_kernel(const struct io *io);
-/* The peer asked for new keys under kTLS: finish what is being sent by the kernel alone, then close. */
+/* Past OpenSSL: the peer asked for new keys, or ours are nearly used up. Finish what is being sent, then close. */
 bool tls_must_close(const struct io *io);
 
 #endif

@@ -4,11 +4,11 @@
  * so little that it waits for what was promised to follow, as a socket would keep it: then nobody waits for the socket, and
  * the next records join it.
  *
- * OpenSSL's way to it is a BIO that passes for a socket in a kernel which does TLS: when the handshake is done, OpenSSL
- * offers the keys to send with (72, BIO_CTRL_SET_KTLS: the comment in <openssl/bio.h> that lists these says since when and to whom), and
- * from then on hands over what it has to say in the clear, with the type of record beside it: tickets, alerts. We seal those, and
- * payload goes past OpenSSL (tls_stream.c, tls_seal.c). The keys for receiving are declined. If
- * none are offered (a client that wants shorter records, another build of OpenSSL), what comes is sealed already.
+ * OpenSSL's way to it is a BIO that passes for a socket of a kernel which does TLS. Before the first record under the final
+ * keys OpenSSL offers it the key to send with, and once that is taken hands over what it has to say (tickets, alerts) in
+ * the clear, having set the record's type. We seal those, and payload goes past OpenSSL (tls_stream.c, tls_seal.c).
+ * The key to receive with is declined. If none was offered (the client wants shorter records, OpenSSL was built without
+ * kTLS), what comes is sealed already.
  */
 #include <errno.h>
 #include <openssl/bio.h>

@@ -274,7 +274,6 @@ static void put_cache_status(struct text *t, const struct request *r, bool hit, 
 	}
 	if (r->cache.key_show)
 		put_key(t, r);
-	text_put(t, VIEW("\r\n"));
 }
 
 struct view answer_own(struct request *r, int64_t age_ms, bool hit, bool stored,
@@ -288,7 +287,7 @@ struct view answer_own(struct request *r, int64_t age_ms, bool hit, bool stored,
 		text_put(&t, VIEW("\r\n"));
 	}
 	put_cache_status(&t, r, hit, stored, forward_status);
-	text_put(&t, VIEW("Via: "));
+	text_put(&t, VIEW("\r\nVia: "));
 	text_put(&t, via_version);
 	text_put(&t, VIEW(" "));
 	text_put(&t, r->conf->name);

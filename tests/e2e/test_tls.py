@@ -369,7 +369,7 @@ def resumes(node, context, session, times=12):
 
 @pytest.mark.parametrize("version", ["1.2", "1.3"])
 def test_tickets(tls, origin, certs, clock, version):
-    """Any worker takes them, a reload and a rotation don't spoil them, two rotations and more do."""
+    """Any worker takes them, and a reload doesn't spoil them. (Rotation: test_tls_choice.py.)"""
     origin.page("/a", b"hello", FRESH)
     context = client_context(certs.root, version=version)
     with TlsConnection(tls.tls_address, context=context) as c:

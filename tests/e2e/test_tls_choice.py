@@ -1,6 +1,7 @@
 """What a handshake gives to whom: certificates by what the client can read, stapled responses while they are good, sessions and
 early data within their site; and what is told of handshakes that fail."""
 import os
+import re
 import shutil
 import socket
 import ssl
@@ -10,7 +11,7 @@ import threading
 import hpack
 import pytest
 
-from brimtest import FRESH, Certs, Gate, TlsConnection, wait_until
+from brimtest import FRESH, Certs, Gate, TlsConnection, pattern, wait_until
 from brimtest.h2 import END_HEADERS, END_STREAM, GOAWAY, H2, HEADERS, PREFACE, SETTINGS
 from brimtest.tls import client_context
 from brimtest.wait import PATIENCE
@@ -140,6 +141,20 @@ def test_other_hosts_on_one_connection_of_http2(origin, make_node, certs):
         assert [s.status for s in streams] == [200, 200, 421, 421, 200]
 
 
+@pytest.mark.ktls
+@pytest.mark.parametrize("version", ["tls1_2", "tls1_3"])
+def test_a_client_of_small_records(origin, make_node, pair, version):
+    """What has no memory for 16 KiB says so (RFC 6066 §4), and refuses longer ones."""
+    body = pattern(300_000)
+    origin.page("/a", body, FRESH)
+    origin.page("/b", body, {"Cache-Control": "no-store"})
+    node = make_node(origin, tls=pair, workers=1)
+    for target in ("/a", "/b", "/a", "/a"):
+        done = subprocess.run(["openssl", "s_client", "-connect", node.tls_address, "-servername", "a.test", f"-{version}", "-quiet",
+                               "-maxfraglen", "512"], input=get(target), capture_output=True, timeout=60 * PATIENCE)
+        assert done.stdout.endswith(body), (target, len(done.stdout), done.stderr[-500:])
+
+
 # --- sessions
 
 
@@ -169,6 +184,26 @@ def test_a_session_ends_when_its_site_wants_certificates(origin, make_node, cert
     assert served == 200 and session.has_ticket
     node.reload(site={"tls": {"client": {"verify": "require", "ca": certs.root}}})
     assert status(node, context, session=session)[0] is None
+
+
+@pytest.mark.long
+@pytest.mark.limit(300)
+def test_ticket_keys_change_by_themselves(origin, make_node, pair, certs):
+    """For all workers at once; what the key before sealed is still opened."""
+    origin.page("/a", b"hello", FRESH)
+    node = make_node(origin, tls=pair, conf={"tls": {"tickets": {"rotate": "1m"}}})
+
+    def key():
+        """A ticket begins with its key's name."""
+        return re.search(r"TLS session ticket:\s+0000 - ((?:\w\w[ -]){16})", s_client(node, "-tls1_2")).group(1)
+    context, first = client_context(certs.root, version="1.2"), key()
+    _, session = status(node, context)
+    assert {key() for _ in range(6)} == {first}
+    wait_until(lambda: key() != first, "another key", timeout=120)
+    assert len({key() for _ in range(6)}) == 1
+    for _ in range(6):
+        with TlsConnection(node.tls_address, context=context, session=session) as c:
+            assert c.sock.session_reused
 
 
 def test_ticket_files_are_rotated_by_a_reload(origin, make_node, pair, certs, tmp_path):
@@ -213,12 +248,12 @@ def early(origin, make_node, certs, tmp_path):
     node.start()
     origin.page("/session")
 
-    def send(request, name="a.test", alpn="http/1.1"):
+    def send(request, name="a.test", alpn="http/1.1", options=(), behind=b""):
         file, session = tmp_path / "early", str(tmp_path / "session")
         file.write_bytes(request)
-        options = ["-tls1_3", "-ign_eof", "-alpn", alpn]
+        options = ["-tls1_3", "-ign_eof", "-alpn", alpn, *options]
         s_client(node, *options, "-sess_out", session, name=name, send=get("/session", name) if alpn != "h2" else b"\n" * 30)
-        return s_client(node, *options, "-sess_in", session, "-early_data", str(file), name=name)
+        return s_client(node, *options, "-sess_in", session, "-early_data", str(file), name=name, send=behind)
     send.node = node
     return send
 
@@ -231,7 +266,7 @@ def test_early_data_for_another_site_than_was_named(origin, early):
 
 
 def test_early_data_is_not_offered_by_other_sites(origin, early):
-    assert "Early data was accepted" not in early(get("/a", "b.test"), name="b.test")
+    assert "Early data was accepted" not in early(get("/a", "b.test"), name="b.test", behind=get("/b", "b.test"))
     assert not origin.count("/a")
 
 
@@ -246,6 +281,15 @@ def test_early_data_over_http2(origin, early):
     told = early(PREFACE + H2.bytes_of(SETTINGS, 0, 0) + stream(1, "GET") + stream(3, "POST") + H2.bytes_of(GOAWAY, 0, 0, bytes(8)), alpn="h2")
     assert "Early data was accepted" in told and "served in time" in told and "must not come before the handshake is done" in told
     assert origin.last("/a?GET").get("Early-Data") == "1" and not origin.count("/a?POST")
+
+
+def test_a_second_hello(origin, early, tmp_path):
+    """A client that guesses no group of ours is asked again (HelloRetryRequest): what was early is thrown away."""
+    origin.page("/a", b"hello", FRESH)
+    told = s_client(early.node, "-tls1_3", "-ign_eof", "-groups", "P-521:X25519", send=get("/a"))
+    assert "HTTP/1.1 200" in told and "Server Temp Key: X25519" in told
+    again = early(get("/b"), options=["-groups", "P-521:X25519"], behind=get("/a"))
+    assert "Early data was rejected" in again and "HTTP/1.1 200" in again and not origin.count("/b")
 
 
 def test_a_425_of_the_origin_is_for_who_was_early(origin, early):

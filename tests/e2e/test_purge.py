@@ -1,5 +1,6 @@
 """Purges: what each names, on the admin API and on the traffic side, and that an answered purge is final."""
 import os
+import signal
 import threading
 
 import pytest
@@ -455,6 +456,22 @@ def test_a_reload_revives_nothing(origin, node, body):
     purge(node, **body)
     node.reload(site={"cache": {"default_ttl": "7s"}})
     assert until_hit(node, "/a").body == b"2"
+
+
+def test_a_purge_that_the_keeper_never_took_purges_nothing(origin, make_node):
+    """It hangs; the order is withdrawn after two seconds, and is not done when it goes on."""
+    node = make_node(origin, site={"purge_from": HERE})
+    pages(origin, "/a")
+    warm(node, "/a")
+    keeper = node.pids("keeper")[0]
+    os.kill(keeper, signal.SIGSTOP)
+    try:
+        r = node.request("PURGE", "/a")
+    finally:
+        os.kill(keeper, signal.SIGCONT)
+    assert r.status == 503 and b"nothing was purged" in r.body, r
+    wait_until(lambda: node.request("PURGE", "/b").status == 200, "the keeper to purge again")
+    assert hits(node, ["/a"])
 
 
 def without_utm():

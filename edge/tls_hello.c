@@ -53,20 +53,39 @@ static const struct tls_policy *fallback(const struct tls_server *s)
 	return NULL;
 }
 
+/* Which of them name the host, a bit for each. */
+static unsigned naming(const struct tls_served *served, struct view host)
+{
+	unsigned found = 0;
+
+	for (size_t i = 0; i < served->count; i++)
+		found |= tls_certificate_names(&served->certificates[i], host) ? 1u << i : 0;
+	return found;
+}
+
+/* The site's own, or those of the directory where the site has none that names the host. NULL: neither has any. */
+static const struct tls_served *served_for(const struct tls_server *s, const struct tls_policy *p,
+					   struct view host)
+{
+	const struct tls_served *own = p->served.count > 0 ? &p->served : NULL, *other;
+
+	if (own != NULL && naming(own, host) != 0)
+		return own;
+	other = directory_for(s, host);
+	return other != NULL ? other : own;
+}
+
 /* The site of that name with its certificates, or with those of the directory; else the site for all other names. */
 const struct tls_served *tls_hello_choose(const struct tls_server *s, struct view host,
 					  const struct tls_policy **out_policy)
 {
 	const struct tls_policy *p = policy_of(s, conf_site_for(s->conf, host));
-	const struct tls_served *served = NULL;
+	const struct tls_served *served = p != NULL ? served_for(s, p, host) : NULL;
 
-	if (p != NULL)
-		served = p->served.count > 0 ? &p->served : directory_for(s, host);
 	if (served == NULL) {
 		p = fallback(s);
 		if (p != NULL)
-			served = p->served.count > 0 ? &p->served
-						     : directory_for(s, p->site->hosts.at[0]);
+			served = served_for(s, p, p->site->hosts.at[0]);
 	}
 	*out_policy = p;
 	return served;
@@ -124,16 +143,18 @@ static int on_client_hello(SSL *ssl, int *alert, void *arg)
 {
 	struct tls_identity *id = tls_identity_of(ssl);
 	char buffer[HOST_MAX];
+	struct view host = server_name(ssl, buffer);
 	const struct tls_policy *p;
 
 	(void)arg;
-	id->served = tls_hello_choose(id->server, server_name(ssl, buffer), &p);
+	id->served = tls_hello_choose(id->server, host, &p);
 	if (id->served == NULL || !may_serve(p)) {
 		*alert = SSL_AD_UNRECOGNIZED_NAME;
 		return SSL_CLIENT_HELLO_ERROR;
 	}
 	id->site_hash = p->site->name_hash;
 	id->site = p->site;
+	id->naming = id->served->count > 1 ? naming(id->served, host) : 0;
 	if (p->site->tls.early_data && SSL_set_max_early_data(ssl, TLS_EARLY_DATA_BYTES) == 1)
 		(void)SSL_set_recv_max_early_data(ssl, TLS_EARLY_DATA_BYTES);
 	if (!ask_client(ssl, p) ||
@@ -148,13 +169,16 @@ static int on_client_hello(SSL *ssl, int *alert, void *arg)
  * a hundredth of the handshake. */
 static int on_certificate(SSL *ssl, void *arg)
 {
-	const struct tls_served *served = tls_identity_of(ssl)->served;
+	const struct tls_identity *id = tls_identity_of(ssl);
+	const struct tls_served *served = id->served;
 	const char *fault;
 
 	(void)arg;
 	for (size_t i = 0; i < served->count; i++) {
 		struct tls_certificate *c = &served->certificates[i];
 
+		if (id->naming != 0 && (id->naming >> i & 1) == 0)
+			continue;
 		/* The master has looked at all of it: what fails is memory. */
 		if (tls_certificate_complete(c, &fault) != 0)
 			return 0;

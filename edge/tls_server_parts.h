@@ -71,6 +71,7 @@ struct tls_identity {
 	struct tls_server *server;
 	const struct conf_listener *listener;
 	const struct tls_served *served;
+	unsigned naming; /* which of these name the client's host, a bit for each; 0: it doesn't matter */
 	uint64_t site_hash;	      /* of the site that it was made for; 0: none */
 	const struct conf_site *site; /* as it was then */
 	char text[64];

@@ -64,6 +64,35 @@ def test_the_kind_of_key_follows_the_signatures(origin, make_node, certs, versio
             assert f"Peer signature type: {kind}" in s_client(node, f"-{version}", "-sigalgs", offer)
 
 
+def named(node, certs, name, sigalgs=None):
+    """The names in the certificate that a client of this name gets."""
+    told = s_client(node, *(["-sigalgs", sigalgs] if sigalgs else []), name=name)
+    assert "BEGIN CERTIFICATE" in told, told
+    text = subprocess.run(["openssl", "x509", "-noout", "-ext", "subjectAltName"], input=told, capture_output=True, text=True, timeout=60).stdout
+    return sorted(re.findall(r"DNS:([^,\s]+)", text))
+
+
+def test_of_a_sites_certificates_the_one_that_names_the_host(origin, make_node, certs):
+    """Of both kinds, where both do, the client's choice."""
+    ec, rsa = certs.issue(["a.test", "both.test"]), certs.issue(["b.test", "both.test"], kind="rsa")
+    node = make_node(origin, tls=ec, start=False, workers=1)
+    node.conf["sites"][0] |= {"hosts": ["a.test", "b.test", "both.test"],
+                              "tls": {k: [p.conf[k] for p in (ec, rsa)] for k in ("certificate", "key")}}
+    node.start()
+    assert named(node, certs, "a.test") == named(node, certs, "both.test") == ["a.test", "both.test"]
+    assert named(node, certs, "b.test") == named(node, certs, "both.test", "RSA-PSS+SHA256") == ["b.test", "both.test"]
+
+
+def test_the_directory_serves_hosts_that_the_sites_own_lacks(origin, make_node, certs, tmp_path):
+    tmp_path.chmod(0o755)
+    own, more = certs.issue("a.test"), certs.issue(["b.test", "*.a.test"])
+    shutil.copy(more.certificate, tmp_path / "b.pem")
+    shutil.copy(more.key, tmp_path / "b.key")
+    node = make_node(origin, tls=own, workers=1, site={"hosts": ["a.test", "b.test", "*.a.test"]}, conf={"tls": {"directory": str(tmp_path)}})
+    assert named(node, certs, "a.test") == ["a.test"]
+    assert named(node, certs, "b.test") == named(node, certs, "x.a.test") == ["*.a.test", "b.test"]
+
+
 def test_of_two_in_the_directory_the_later_serves(origin, make_node, certs, tmp_path):
     tmp_path.chmod(0o755)
     first, last = certs.issue("b.test", days=20), certs.issue("b.test", days=200)

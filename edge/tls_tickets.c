@@ -86,6 +86,16 @@ unsigned tls_tickets_get(const struct tls_tickets *t, struct tls_ticket_key out[
 	return 0;
 }
 
+/* Looked for once: OpenSSL 3 would do so at each use. NULL: no memory. */
+static const EVP_CIPHER *ticket_cipher(void)
+{
+	static EVP_CIPHER *cipher; /* of the process, made once */
+
+	if (cipher == NULL)
+		cipher = EVP_CIPHER_fetch(NULL, "AES-256-CBC", NULL);
+	return cipher;
+}
+
 static bool use_key(const struct tls_ticket_key *key, unsigned char *iv, EVP_CIPHER_CTX *cipher,
 		    EVP_MAC_CTX *mac, int sealing)
 {
@@ -97,7 +107,7 @@ static bool use_key(const struct tls_ticket_key *key, unsigned char *iv, EVP_CIP
 		OSSL_PARAM_construct_end(),
 	};
 
-	return EVP_CipherInit_ex(cipher, EVP_aes_256_cbc(), NULL, key->aes, iv, sealing) == 1 &&
+	return EVP_CipherInit_ex(cipher, ticket_cipher(), NULL, key->aes, iv, sealing) == 1 &&
 	       EVP_MAC_CTX_set_params(mac, parameters) == 1;
 }
 

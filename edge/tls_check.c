@@ -177,6 +177,38 @@ static void check_plain_way(const struct tls_checker *t, size_t site_index)
 			sock_addr_text(&l[i].address, address));
 }
 
+/* A CA is given and nobody is asked: "defaults" may have it so, but it may as well be half of what was meant. */
+static void check_asking(const struct tls_checker *t, size_t site_index)
+{
+	const struct conf_site_tls *tls = &t->conf->sites[site_index].tls;
+	char place[CONF_POINTER_BYTES];
+
+	if (tls->client_ca_path.n == 0 || tls->client_verify != CONF_CLIENT_NONE)
+		return;
+	(void)snprintf(place, sizeof(place), "/sites/%zu/tls/client/ca", site_index);
+	conf_warning_at(t->faults, t->places, place,
+			"no client is asked for a certificate: \"verify\" is \"none\"");
+}
+
+/* The redirect's target must be spoken by somebody: a listener, or a proxy before us that says so. */
+static void check_redirect(const struct tls_checker *t, size_t site_index)
+{
+	const struct conf *c = t->conf;
+	char place[CONF_POINTER_BYTES];
+	size_t i = 0;
+
+	while (i < c->listener_count && !c->listeners[i].tls)
+		i++;
+	if (!c->sites[site_index].https_redirect || i < c->listener_count ||
+	    c->trusted_proxies.count > 0)
+		return;
+	(void)snprintf(place, sizeof(place), "/sites/%zu/https_redirect", site_index);
+	conf_warning_at(
+		t->faults, t->places, place,
+		"no listener has TLS, and no proxy of \"trusted_proxies\" could: who is redirected "
+		"comes back for ever, or nowhere");
+}
+
 static void check_site(struct tls_checker *t, size_t i)
 {
 	const struct conf_site_tls *tls = &t->conf->sites[i].tls;
@@ -192,6 +224,8 @@ static void check_site(struct tls_checker *t, size_t i)
 		check_ca(t, "ca", tls->client_ca_path, tls->client_ca);
 	sk_X509_pop_free(leaves, X509_free);
 	check_plain_way(t, i);
+	check_asking(t, i);
+	check_redirect(t, i);
 }
 
 /* A certificate that names nobody would never be taken from there. */

@@ -156,6 +156,19 @@ def test_a_certificate_towards_origins_is_for_clients(checker, certs):
     assert checker.warnings() == []
 
 
+def test_what_does_nothing_is_a_warning(checker, certs):
+    checker.site["tls"]["client"] = {"ca": certs.root}
+    assert checker.warnings() == ['/sites/0/tls/client/ca: warning: no client is asked for a certificate: "verify" is "none"']
+    del checker.site["tls"]["client"]
+    checker.site["https_redirect"] = True
+    assert checker.warnings() == []
+    checker.conf["listeners"][0]["tls"] = False
+    assert checker.warnings() == ['/sites/0/https_redirect: warning: no listener has TLS, and no proxy of "trusted_proxies" could: '
+                                  "who is redirected comes back for ever, or nowhere"]
+    checker.conf["trusted_proxies"] = ["10.0.0.0/8"]
+    assert checker.warnings() == []
+
+
 def test_a_chain_that_is_left_out_is_a_warning(checker, certs):
     """Where the certificate says that its issuer's can be had: an issuer that is a root may be known to all clients."""
     pair = certs.issue("a.test", more="authorityInfoAccess=caIssuers;URI:http://ca.test/ca.der")

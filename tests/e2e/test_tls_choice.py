@@ -11,7 +11,7 @@ import threading
 import hpack
 import pytest
 
-from brimtest import FRESH, Certs, Gate, TlsConnection, pattern, wait_until
+from brimtest import FRESH, Certs, Gate, TlsConnection, wait_until
 from brimtest.h2 import END_HEADERS, END_STREAM, GOAWAY, H2, HEADERS, PREFACE, SETTINGS
 from brimtest.tls import client_context
 from brimtest.wait import PATIENCE
@@ -168,20 +168,6 @@ def test_other_hosts_on_one_connection_of_http2(origin, make_node, certs):
         streams = [c.request("GET", "/a", host=host) for host in hosts]
         c.finish(*streams)
         assert [s.status for s in streams] == [200, 200, 421, 421, 200]
-
-
-@pytest.mark.ktls
-@pytest.mark.parametrize("version", ["tls1_2", "tls1_3"])
-def test_a_client_of_small_records(origin, make_node, pair, version):
-    """What has no memory for 16 KiB says so (RFC 6066 §4), and refuses longer ones."""
-    body = pattern(300_000)
-    origin.page("/a", body, FRESH)
-    origin.page("/b", body, {"Cache-Control": "no-store"})
-    node = make_node(origin, tls=pair, workers=1)
-    for target in ("/a", "/b", "/a", "/a"):
-        done = subprocess.run(["openssl", "s_client", "-connect", node.tls_address, "-servername", "a.test", f"-{version}", "-quiet",
-                               "-maxfraglen", "512"], input=get(target), capture_output=True, timeout=60 * PATIENCE)
-        assert done.stdout.endswith(body), (target, len(done.stdout), done.stderr[-500:])
 
 
 # --- sessions

@@ -3,12 +3,14 @@ without; where the kernel can't do what a peer asks for (new keys for what we se
 but nothing wrong is ever read."""
 import itertools
 import random
+import subprocess
 
 import pytest
 
 from brimtest import FRAMINGS, FRESH, Feed, Gate, TlsConnection, feed, pattern, wait_until
 from brimtest.look import until_hit
 from brimtest.openssl import OpenSslConnection, TlsError
+from brimtest.wait import PATIENCE
 
 pytestmark = pytest.mark.ktls
 
@@ -234,3 +236,14 @@ def test_slow_readers_beside_a_fast_one(node, certs):
     assert slow[0].receive(len(BODY)) == BODY
     for c in slow:
         c.close()
+
+
+@pytest.mark.parametrize("version", ["tls1_2", "tls1_3"])
+def test_a_client_of_small_records(node, version):
+    """What has no memory for 16 KiB says so (RFC 6066 §4), and refuses longer ones."""
+    node.origin.page("/small", BODY, {"Cache-Control": "no-store"})
+    for target in ("/a", "/small"):
+        done = subprocess.run(["openssl", "s_client", "-connect", node.tls_address, "-servername", "a.test", f"-{version}", "-quiet",
+                               "-maxfraglen", "512"], capture_output=True, timeout=60 * PATIENCE,
+                              input=f"GET {target} HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n".encode())
+        assert done.stdout.endswith(BODY), (target, len(done.stdout), done.stderr[-500:])

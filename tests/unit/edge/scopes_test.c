@@ -137,6 +137,52 @@ static void a_filter_is_in_the_key_and_not_in_the_url(void **state)
 	conf_unref(c);
 }
 
+static uint32_t forms(const char *site)
+{
+	char text[1024];
+	uint32_t found;
+
+	snprintf(text, sizeof(text), WITH_SITE("%s"), site);
+	struct conf *c = build(text);
+
+	found = target(c, "/").site->key_forms;
+	conf_unref(c);
+	return found;
+}
+
+/* They differ where keys of a URL may, and only there, since a difference makes purges of URLs name more. */
+static void forms_of_keys(void **state)
+{
+	static const char *const different[] = {
+		"'rules': []",
+		"'cache': {'key': {'scheme': true}}",
+		"'cache': {'key': {'host': false}}",
+		"'cache': {'key': {'query': 'none'}}",
+		"'cache': {'key': {'query': {'only': 'a'}}}",
+		"'cache': {'key': {'query': {'except': 'a'}}}",
+		"'cache': {'key': {'query': {'except': ['a', 'b']}}}",
+		"'cache': {'key': {'query': {'except': 'a', 'sort': true}}}",
+		"'rules': [{'match': {'path': '/a'}, 'cache': {'key': {'host': false}}}]",
+		"'rules': [{'match': {'path': '/b'}, 'cache': {'key': {'host': false}}}]",
+		"'rules': [{'match': {'path': '/b', 'cookie': 'c'}, 'cache': {'key': {'host': "
+		"false}}}]",
+		"'rules': [{'match': {'not': {'path': '/b'}}, 'cache': {'key': {'host': false}}}]",
+	};
+	static const char *const same[] = {
+		"'cache': {'default_ttl': 5, 'key': {'headers': 'X-A', 'cookies': 'c'}}",
+		"'cache': {'key': {'host': true, 'scheme': false, 'query': 'all'}}",
+		"'rules': [{'match': {'path': '/a'}, 'cache': {'ttl': 5}}]",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(different); i++) {
+		for (size_t j = 0; j < i; j++)
+			assert_int_not_equal(forms(different[i]), forms(different[j]));
+	}
+	for (size_t i = 0; i < ARRAY_LEN(same); i++)
+		assert_int_equal(forms(same[i]), forms(different[0]));
+}
+
 static bool prefix_names(const char *site, const char *prefix, struct cache_scope stored)
 {
 	struct cache_scope scopes[SCOPES_OF_HOST_MAX];
@@ -187,6 +233,7 @@ int main(void)
 		cmocka_unit_test(a_prefix_names_its_host_and_what_has_none),
 		cmocka_unit_test(rules_that_leave_the_key_alone_do_not_count),
 		cmocka_unit_test(filters_that_leave_the_same_are_one),
+		cmocka_unit_test(forms_of_keys),
 		cmocka_unit_test(a_filter_is_in_the_key_and_not_in_the_url),
 	};
 	int failed;

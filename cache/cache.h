@@ -122,6 +122,8 @@ int cache_object_open(struct cache *c, const struct cache_key *key, const struct
 void cache_read_cancel(struct cache_read **pending);
 /* Gives back what cache_object_open or cache_refresh gave. NULL is allowed. */
 void cache_object_unref(const struct cache_object *o);
+/* Bytes of memory that only this holder keeps: 0 for an object that others have, too. */
+size_t cache_object_memory(const struct cache_object *o);
 
 /* Where body bytes from «offset» on lie: a descriptor (borrowed until the next call or free), the offset in
  * it, and how many bytes (>0, at most 256 KiB) are there and in the page cache. -EINPROGRESS: being read by a

@@ -81,6 +81,13 @@ struct cache_object *object_ref(struct cache_object *o)
 	return o;
 }
 
+size_t cache_object_memory(const struct cache_object *o)
+{
+	const struct object *in = inside(o);
+
+	return in->refs > 1 ? 0 : sizeof(*in) + in->bytes;
+}
+
 void cache_object_unref(const struct cache_object *o)
 {
 	struct object *in;

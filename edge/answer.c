@@ -10,7 +10,7 @@
 #include "edge/http/field.h"
 #include "edge/text.h"
 
-enum { OWN_BYTES = 1024 };
+enum { OWN_BYTES = 320 }; /* of our lines, but for names and keys */
 
 static uint64_t bit(enum http_field_id id)
 {
@@ -279,7 +279,8 @@ static void put_cache_status(struct text *t, const struct request *r, bool hit, 
 struct view answer_own(struct request *r, int64_t age_ms, bool hit, bool stored,
 		       uint16_t forward_status, struct view via_version)
 {
-	struct text t = text_new(&r->arena, OWN_BYTES + (r->cache.key_show ? 2 * r->target.path.n : 0));
+	size_t key = r->cache.key_show ? 16 + r->target.authority.n + 2 * r->target.path.n : 0;
+	struct text t = text_new(&r->arena, OWN_BYTES + 2 * r->conf->name.n + key);
 
 	if (age_ms >= 0) {
 		text_put(&t, VIEW("Age: "));

@@ -50,12 +50,16 @@ static void connection_cut(struct worker_client *client);
 
 static const struct worker_client_ops client_ops = { connection_drain, connection_cut };
 
-static void describe(struct exchange *x, const struct arrival *a)
+static void describe(struct connection *c, const struct arrival *a)
 {
+	struct exchange *x = &c->x;
+
+	c->peer = a->peer;
+	c->from = a->client;
 	x->ops = &h1_ops;
 	x->scheme = a->io != NULL ? VIEW("https") : VIEW("http");
-	x->peer = a->peer;
-	x->client = a->client;
+	x->peer = &c->peer;
+	x->client = &c->from;
 	x->identity = a->identity;
 	if (a->identity != NULL)
 		x->tls = tls_identity_text(a->identity);
@@ -102,7 +106,7 @@ void connection_open(struct worker *w, struct arrival *a)
 	c->draining = w->draining;
 	io_plain_init(&c->plain, a->fd);
 	c->io = a->io != NULL ? a->io : &c->plain;
-	describe(&c->x, a);
+	describe(c, a);
 	worker_client_add(w, &c->client, &client_ops);
 	machine_deadline(&c->m, w->conf->limits.header_timeout_ms);
 	machine_wake(&c->m);
@@ -413,7 +417,7 @@ static void connection_end(struct machine *m)
 {
 	struct connection *c = of(m);
 	struct worker *w = c->w;
-	struct sock_addr client = c->x.client;
+	struct sock_addr client = c->from;
 
 	give_block(c);
 	c->io->ops->free(c->io);

@@ -34,6 +34,7 @@ struct connection {
 	struct worker_client client;
 	struct io plain, *io; /* io: &plain, or the TLS stream that we own */
 	const struct conf_listener *listener;
+	struct sock_addr peer, from; /* of the socket; what a PROXY header said */
 	struct exchange x;
 
 	/* Input: bytes[in_start..in_end) are not yet consumed. */

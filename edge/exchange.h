@@ -66,8 +66,8 @@ struct exchange {
 	struct view protocol;		 /* "HTTP/1.1", for the log */
 	struct view via_version;	 /* "1.1", for Via */
 	struct view tls; /* "TLSv1.3 TLS_AES_128_GCM_SHA256", for the log; empty: plain. Lives as long as the connection */
-	struct sock_addr peer;		     /* of the socket */
-	struct sock_addr client;	     /* who a PROXY header says it is; else as peer */
+	const struct sock_addr *peer;	/* of the socket. As long as the exchange, as is the next */
+	const struct sock_addr *client; /* who a PROXY header says it is; else as peer */
 	const struct tls_identity *identity; /* which sites the connection may ask for; NULL: plain */
 	bool early; /* came as TLS early data and the handshake isn't done: anybody may have repeated it */
 };

@@ -109,7 +109,7 @@ static void put_forwarded(struct text *t, const struct request *r)
 			text_put(t, VIEW(", "));
 		}
 	}
-	text_put(t, view_str(sock_addr_host(&r->x->client, client)));
+	text_put(t, view_str(sock_addr_host(r->x->client, client)));
 	text_put(t, VIEW("\r\n"));
 	if (!believes(r, FIELD_X_FORWARDED_PROTO))
 		text_line(t, VIEW("X-Forwarded-Proto"), r->x->scheme);

@@ -95,6 +95,7 @@ static struct h2 *h2_new(struct worker *w, struct arrival *a)
 	h->peer = a->peer;
 	h->from = a->client;
 	list_init(&h->streams);
+	list_init(&h->waiting);
 	for (unsigned u = 0; u < H2_URGENCIES; u++)
 		list_init(&h->queues[u]);
 	if (h2_session_open(h, &w->conf->limits) != 0 ||
@@ -243,7 +244,7 @@ static enum h2_deadline deadline_now(const struct h2 *h)
 		return H2_SEND;
 	if (!h->began)
 		return H2_FIRST_FRAME;
-	if (h->in_head)
+	if (h->head != NULL)
 		return H2_HEAD;
 	if (h->blocked && !has_requests(h))
 		return H2_SEND;
@@ -346,6 +347,7 @@ static enum step_result step_serve(struct machine *m)
 		drain(h);
 	if (m->broken)
 		return leave(h);
+	h2_session_begin_held(h);
 	if (due)
 		h2_send_next(h);
 	return wait_for_more(h);
@@ -385,6 +387,7 @@ static void h2_end(struct machine *m)
 	struct sock_addr client = h->from;
 
 	nghttp2_session_del(h->session);
+	h2_session_head_over(h);
 	free(h->out);
 	close_stream(h);
 	worker_client_gone(w, &h->client, &client);

@@ -6,6 +6,7 @@
  *   h2_limit.c     floods: what a client may do how often
  *   h2_stream.c    the exchange table of a stream
  *   h2_send.c      output: the buffer of a turn, DATA frames, whose turn it is
+ *   h2_memory.c    what a connection's streams hold, and what happens when that is too much
  *   h2_head.c      request heads (pure)
  *   h2_answer.c    answer heads (pure)
  *
@@ -32,9 +33,11 @@ enum {
 	H2_FRAME_HEAD = 9,
 	H2_QUANTUM = 64 << 10,	     /* of one stream, where others wait */
 	H2_STREAM_WINDOW = 64 << 10, /* of a request's body, unread */
-	H2_WINDOW = 256 << 10,	     /* the same of all of a connection's */
+	H2_WINDOW = 96 << 10,	     /* the same of all of a connection's */
 	H2_FORETOLD = 8,
-	H2_HEADS_BYTES = 512 << 10, /* heads of its open requests: beyond, new ones are refused */
+	/* What all streams and their requests may hold (h2_memory.c): beyond the first no request begins, beyond the second no stream does. */
+	H2_BEGUN_BYTES = 640 << 10,
+	H2_STREAMS_BYTES = 768 << 10,
 };
 
 /* What a request wants to send now; the session takes from it what windows and the socket allow. */
@@ -60,15 +63,18 @@ struct h2_stream {
 	struct h2 *h;
 	struct h2_stream *next_free;
 	struct list link; /* in the connection */
+	struct list held; /* in the connection: its request is still to begin */
 	struct exchange x;
-	struct h2_head head;
+	struct h2_block block; /* the request's head */
 	struct http_request rq;
-	size_t head_bytes; /* counted in the connection's */
+	enum http_fault fault; /* of the head: then rq is none */
 
 	/* The request's body, unread: body.p[body_start..body.n). */
 	struct h2_bytes body;
 	size_t body_start;
 	bool body_ended, continue_due;
+	bool uploads; /* some of it went on */
+	bool begun;   /* its request has */
 
 	/* The answer. */
 	struct answer answer;
@@ -107,6 +113,7 @@ struct h2 {
 	struct http_limits limits;
 	struct h2_meters meters;
 	nghttp2_session *session;
+	struct h2_head *head; /* that is being decoded; NULL: none */
 
 	/* What PRIORITY_UPDATE has said of streams that don't exist yet; the oldest is forgotten. */
 	struct h2_foretold {
@@ -116,10 +123,15 @@ struct h2 {
 	unsigned foretold_next;
 
 	struct list streams;
+	struct list waiting; /* those of them whose request waits for memory; first come, first served */
 	unsigned stream_count, lingering;
 	uint64_t served;
-	size_t heads_bytes;
-	unsigned spared; /* refusals not yet sent that are no fault of the client's */
+	size_t memory; /* of the streams, as this turn began, and of those that came since (h2_memory.c) */
+	bool memory_known;
+	bool uploads_wait; /* a body stays here for lack of memory */
+	unsigned begun;	   /* streams whose request has */
+	unsigned uploads;  /* streams whose body goes to an origin */
+	unsigned spared;   /* refusals not yet sent that are no fault of the client's */
 
 	/* Output: out[out_start..out_end), then «held», which is the session's. */
 	char *out;
@@ -145,8 +157,7 @@ struct h2 {
 		H2_SEND
 	} deadline;
 	uint64_t deadline_served;
-	bool began;   /* the client's SETTINGS are there */
-	bool in_head; /* a head has begun and not ended */
+	bool began; /* the client's SETTINGS are there */
 	bool draining, drained;
 	bool terminated; /* our last GOAWAY is on its way */
 	bool more_input; /* may be there: reading stopped for the sake of others */
@@ -159,12 +170,16 @@ struct h2 {
 /* --- h2_session.c */
 /* Limits and windows as SETTINGS tell them. 0 or -ENOMEM. */
 int h2_session_open(struct h2 *h, const struct conf_limits *limits) NODISCARD;
-/* Bytes from the client. 0; -EPROTO: the session can't go on (GOAWAY is on its way). */
 /* The stream of a request, or NULL. */
 struct h2_stream *h2_stream_of(nghttp2_session *session, int32_t id);
+/* Bytes from the client. 0; -EPROTO: the session can't go on (GOAWAY is on its way). */
 int h2_session_feed(struct h2 *h, const void *p, size_t n) NODISCARD;
 /* No streams are to come any more, and those that are there are cut off. */
 void h2_session_lost(struct h2 *h);
+/* Requests that were held for lack of memory begin, as far as there is some now. */
+void h2_session_begin_held(struct h2 *h);
+/* Lets go of the head that is being decoded, if any. */
+void h2_session_head_over(struct h2 *h);
 /* The session and the request are both done with it? Then it is freed. */
 void h2_stream_release(struct h2_stream *s);
 
@@ -172,6 +187,8 @@ void h2_stream_release(struct h2_stream *s);
 void h2_exchange_begin(struct h2_stream *s);
 /* The client is gone, or wants no more of this. */
 void h2_exchange_gone(struct h2_stream *s);
+/* RST_STREAM, unless it is over already. */
+void h2_exchange_reset(struct h2_stream *s, uint32_t code);
 /* Streams that have lingered for a whole deadline are reset. */
 void h2_exchange_linger_end(struct h2 *h);
 /* A chunk of the request's body. */
@@ -196,6 +213,25 @@ ssize_t h2_send_read(nghttp2_session *session, int32_t id, uint8_t *buf, size_t 
 		     uint32_t *flags, nghttp2_data_source *source, void *user);
 int h2_send_data(nghttp2_session *session, nghttp2_frame *frame, const uint8_t *head, size_t length,
 		 nghttp2_data_source *source, void *user);
+
+/* --- h2_memory.c */
+/* Before bytes of a client are looked at. */
+void h2_memory_turn(struct h2 *h);
+/* May there be another stream? */
+bool h2_memory_admits(struct h2 *h);
+/* May this stream's request begin? If not, it is held until h2_memory_next gives it. One that begins is told. */
+bool h2_memory_holds(struct h2_stream *s);
+void h2_memory_begun(struct h2_stream *s);
+/* The held one that may begin now, or NULL. */
+struct h2_stream *h2_memory_next(struct h2 *h);
+/* May the request have what came of the body? If not, it is woken. */
+bool h2_memory_takes_body(struct h2_stream *s);
+/* The stream sends no more of it to an origin. */
+void h2_memory_body_over(struct h2_stream *s);
+/* May an answer wait for a window that is shut? */
+bool h2_memory_lets_wait(const struct h2_stream *s);
+/* The stream holds nothing any more. */
+void h2_memory_forget(struct h2_stream *s);
 
 /* --- h2.c */
 struct h2 *h2_of(void *user);

@@ -11,30 +11,44 @@
 
 enum {
 	BYTES_FIRST = 512,
-	FIELDS_FIRST = 24,
 	FIELD_OVERHEAD = 32, /* RFC 9113 §6.5.2 */
 	ADDED_FIELDS = 2,    /* Host and the joined Cookie */
 };
 
 /* --- bytes that grow --------------------------------------------------------------------------- */
 
-int h2_bytes_add(struct h2_bytes *b, const void *p, size_t n)
+/* By a quarter: memory that isn't used counts, too. */
+static int make_room(struct h2_bytes *b, size_t n)
 {
-	size_t capacity = b->capacity == 0 ? BYTES_FIRST : b->capacity;
+	size_t capacity = b->capacity + b->capacity / 4;
 	char *grown;
 
-	if (n > b->capacity - b->n) {
-		while (capacity - b->n < n)
-			capacity *= 2;
-		grown = realloc(b->p, capacity);
-		if (grown == NULL)
-			return -ENOMEM;
-		b->p = grown;
-		b->capacity = capacity;
-	}
-	if (n > 0)
-		memcpy(b->p + b->n, p, n);
-	b->n += n;
+	if (n <= b->capacity - b->n)
+		return 0;
+	if (capacity < b->n + n)
+		capacity = b->n + n;
+	if (capacity < BYTES_FIRST)
+		capacity = BYTES_FIRST;
+	grown = realloc(b->p, capacity);
+	if (grown == NULL)
+		return -ENOMEM;
+	b->p = grown;
+	b->capacity = capacity;
+	return 0;
+}
+
+static void put(struct h2_bytes *b, struct view v)
+{
+	if (v.n > 0)
+		memcpy(b->p + b->n, v.p, v.n);
+	b->n += v.n;
+}
+
+int h2_bytes_add(struct h2_bytes *b, const void *p, size_t n)
+{
+	if (make_room(b, n) != 0)
+		return -ENOMEM;
+	put(b, view_of(p, n));
 	return 0;
 }
 
@@ -49,16 +63,23 @@ static int add_view(struct h2_bytes *b, struct view v)
 	return h2_bytes_add(b, v.p, v.n);
 }
 
+enum { LINE_VIEWS = 4 };
+static int add_views(struct h2_bytes *b, const struct view v[LINE_VIEWS])
+{
+	if (make_room(b, v[0].n + v[1].n + v[2].n + v[3].n) != 0)
+		return -ENOMEM;
+	for (unsigned i = 0; i < LINE_VIEWS; i++)
+		put(b, v[i]);
+	return 0;
+}
+
 /* --- beginning and end --------------------------------------------------------------------------- */
 
 void h2_head_begin(struct h2_head *h, const struct http_limits *limits)
 {
-	struct h2_head kept = { .limits = *limits,
-				.text = h->text,
-				.aside = h->aside,
-				.cookies = h->cookies,
-				.fields = h->fields,
-				.field_capacity = h->field_capacity };
+	struct h2_head kept = {
+		.limits = *limits, .text = h->text, .aside = h->aside, .cookies = h->cookies
+	};
 
 	kept.text.n = kept.aside.n = kept.cookies.n = 0;
 	*h = kept;
@@ -69,15 +90,17 @@ void h2_head_free(struct h2_head *h)
 	h2_bytes_free(&h->text);
 	h2_bytes_free(&h->aside);
 	h2_bytes_free(&h->cookies);
-	free(h->fields);
-	h->fields = NULL;
-	h->field_capacity = 0;
+}
+
+void h2_block_free(struct h2_block *b)
+{
+	free(b->p);
+	*b = (struct h2_block){ 0 };
 }
 
 size_t h2_head_bytes(const struct h2_head *h)
 {
-	return h->text.capacity + h->aside.capacity + h->cookies.capacity +
-	       h->field_capacity * sizeof(*h->fields);
+	return h->text.capacity + h->aside.capacity + h->cookies.capacity;
 }
 
 /* --- fields, one by one ----------------------------------------------------------------------------- */
@@ -171,18 +194,13 @@ static int begin_lines(struct h2_head *h)
 	if (!pseudo_complete(h))
 		return -EPROTO;
 	target = pseudo_value(h, connects(h) ? H2_AUTHORITY : H2_PATH);
-	if (add_view(&h->text, pseudo_value(h, H2_METHOD)) != 0 || add_view(&h->text, VIEW(" ")) != 0 ||
-	    add_view(&h->text, target) != 0 || add_view(&h->text, VIEW(" HTTP/1.1\r\n")) != 0)
-		return -ENOMEM;
-	return 0;
+	return add_views(&h->text, (const struct view[]){ pseudo_value(h, H2_METHOD), VIEW(" "),
+							  target, VIEW(" HTTP/1.1\r\n") });
 }
 
 static int add_line(struct h2_head *h, struct view name, struct view value)
 {
-	if (add_view(&h->text, name) != 0 || add_view(&h->text, VIEW(": ")) != 0 ||
-	    add_view(&h->text, value) != 0 || add_view(&h->text, VIEW("\r\n")) != 0)
-		return -ENOMEM;
-	return 0;
+	return add_views(&h->text, (const struct view[]){ name, VIEW(": "), value, VIEW("\r\n") });
 }
 
 /* RFC 9113 §8.2.3: one line is made of them, at the end. */
@@ -277,20 +295,20 @@ static int end_lines(struct h2_head *h, enum http_fault *out_fault)
 	return r == 0 ? add_view(&h->text, VIEW("\r\n")) : r;
 }
 
-static int make_fields(struct h2_head *h)
+/* Room for all fields and the text. */
+static int make_block(const struct h2_head *h, struct h2_block *b, uint16_t *out_fields)
 {
-	unsigned needed = h->count + ADDED_FIELDS;
+	uint16_t fields = (uint16_t)(h->count + ADDED_FIELDS);
+	size_t bytes = fields * sizeof(struct http_field) + h->text.n;
 
-	if (needed < FIELDS_FIRST)
-		needed = FIELDS_FIRST;
-	if (h->field_capacity >= needed)
-		return 0;
-	free(h->fields);
-	h->field_capacity = 0;
-	h->fields = malloc(needed * sizeof(*h->fields));
-	if (h->fields == NULL)
-		return -ENOMEM;
-	h->field_capacity = (uint16_t)needed;
+	if (b->capacity < bytes) {
+		h2_block_free(b);
+		b->p = malloc(bytes);
+		if (b->p == NULL)
+			return -ENOMEM;
+		b->capacity = bytes;
+	}
+	*out_fields = fields;
 	return 0;
 }
 
@@ -302,30 +320,57 @@ static bool scheme_known(const struct h2_head *h)
 	       view_eq_nocase(scheme, VIEW("https"));
 }
 
-static enum http_fault parse(struct h2_head *h, struct http_request *out)
+static enum http_fault parse(const char *text, size_t n, uint16_t fields, struct http_request *out)
 {
 	struct http_scan scan = { 0 };
-	struct http_limits limits = { .head_bytes = UINT32_MAX, .fields = h->field_capacity };
+	struct http_limits limits = { .head_bytes = UINT32_MAX, .fields = fields };
 
-	out->fields = (struct http_fields){ .at = h->fields, .capacity = h->field_capacity };
 	/* It is all here: never PARSE_MORE. */
-	if (http_request_parse(out, &scan, h->text.p, h->text.n, &limits) == PARSE_DONE)
-		return scheme_known(h) ? HTTP_OK : HTTP_BAD_TARGET;
+	if (http_request_parse(out, &scan, text, n, &limits) == PARSE_DONE)
+		return HTTP_OK;
 	CHECK(scan.fault != HTTP_OK);
 	return scan.fault;
 }
 
-int h2_head_end(struct h2_head *h, bool ended, struct http_request *out, enum http_fault *out_fault)
+/* The text moves to the block, where it is read. */
+static int make_request(struct h2_head *h, struct h2_block *b, struct http_request *out,
+			enum http_fault *out_fault)
 {
-	enum http_fault fault = h->too_large ? HTTP_HEAD_TOO_LARGE : HTTP_OK;
-	int r = h->too_large ? 0 : end_lines(h, &fault);
+	uint16_t fields;
+	char *text;
+	int r = make_block(h, b, &fields);
 
-	if (r == 0)
-		r = make_fields(h);
 	if (r != 0)
 		return r;
-	if (fault == HTTP_OK)
-		fault = parse(h, out);
+	text = b->p + fields * sizeof(struct http_field);
+	memcpy(text, h->text.p, h->text.n);
+	out->fields = (struct http_fields){ .at = (struct http_field *)(void *)b->p, .capacity = fields };
+	*out_fault = parse(text, h->text.n, fields, out);
+	if (*out_fault == HTTP_OK && !scheme_known(h))
+		*out_fault = HTTP_BAD_TARGET;
+	return 0;
+}
+
+static int end_request(struct h2_head *h, struct h2_block *b, struct http_request *out,
+		       enum http_fault *out_fault)
+{
+	int r;
+
+	*out_fault = HTTP_OK;
+	if (h->too_large)
+		*out_fault = HTTP_HEAD_TOO_LARGE;
+	r = h->too_large ? 0 : end_lines(h, out_fault);
+	return r == 0 && *out_fault == HTTP_OK ? make_request(h, b, out, out_fault) : r;
+}
+
+int h2_head_end(struct h2_head *h, bool ended, struct h2_block *block, struct http_request *out,
+		enum http_fault *out_fault)
+{
+	enum http_fault fault;
+	int r = end_request(h, block, out, &fault);
+
+	if (r != 0)
+		return r;
 	if (fault == HTTP_OK && ended && out->framing == FRAMING_LENGTH && out->length > 0)
 		return -EPROTO;
 	if (fault == HTTP_OK && !ended && out->framing == FRAMING_NONE)

@@ -5,7 +5,8 @@
  *
  * Rejected: filling struct http_request field by field. A second set of rules is a second set of holes.
  *
- * Pure but for memory, of which a head takes about as much as its fields count (RFC 9113 §6.5.2), never more than twice the limit.
+ * Pure but for memory. While it is decoded, a head takes at most about three times the limit; of that a connection has one at a time. What
+ * stays for a request is exactly what is needed, in one block.
  */
 #ifndef BRIM_EDGE_H2_HEAD_H
 #define BRIM_EDGE_H2_HEAD_H
@@ -34,8 +35,12 @@ struct h2_head {
 	uint64_t list_bytes; /* as SETTINGS_MAX_HEADER_LIST_SIZE counts */
 	uint16_t count;	     /* of regular fields */
 	bool began, too_large, has_cookie;
-	struct http_field *fields; /* what the parsed request's fields stand in */
-	uint16_t field_capacity;
+};
+
+/* What a request's views point into: its fields, then the text. */
+struct h2_block {
+	char *p;
+	size_t capacity;
 };
 
 /* Zeroed, or used before: memory is kept. */
@@ -44,11 +49,13 @@ void h2_head_free(struct h2_head *h);
 /* -EPROTO: malformed, a stream error (RFC 9113 §8.1.1); -ENOMEM. One that is too large goes on, for its 431, and keeps nothing more. */
 int h2_head_add(struct h2_head *h, struct view name, struct view value) NODISCARD;
 /*
- * All are there. 0: *out_fault says whether *out is a request (HTTP_OK), whose views point into h; -EPROTO: malformed; -ENOMEM.
+ * All are there. 0: *out_fault says whether *out is a request (HTTP_OK), whose views point into *block; -EPROTO: malformed; -ENOMEM.
+ * A block that was used before is used again where it is large enough; it is the caller's, also on failure.
  * ended: no body follows. Without a Content-Length a body's framing is «chunked»: its end will be told.
  */
-int h2_head_end(struct h2_head *h, bool ended, struct http_request *out, enum http_fault *out_fault)
-	NODISCARD;
+int h2_head_end(struct h2_head *h, bool ended, struct h2_block *block, struct http_request *out,
+		enum http_fault *out_fault) NODISCARD;
+void h2_block_free(struct h2_block *b);
 /* What it holds in memory. */
 size_t h2_head_bytes(const struct h2_head *h);
 

@@ -221,7 +221,7 @@ static ssize_t room_for_frame(struct h2 *h, size_t n)
 /* The stream ends with this frame, or with trailers behind it. */
 static uint32_t end_flags(struct h2_stream *s)
 {
-	struct h2_answer trailers = { .count = 0 };
+	struct h2_answer trailers;
 
 	s->ended = true;
 	if (s->offer.trailers.n == 0 || h2_answer_trailers(s->offer.trailers, &trailers) != 0 ||
@@ -350,6 +350,8 @@ void h2_send_wait(struct h2_stream *s)
 	if (nghttp2_session_get_stream_remote_window_size(h->session, s->id) <= 0) {
 		h2_send_forget(s);
 		s->window_shut = true;
+		if (!h2_memory_lets_wait(s))
+			h2_exchange_reset(s, NGHTTP2_ENHANCE_YOUR_CALM);
 		return;
 	}
 	queue(s, was_turn && !s->priority.incremental);

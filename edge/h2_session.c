@@ -14,11 +14,12 @@
 enum {
 	OUTBOUND_ACKS = 100,
 	ANSWER_HEAD_BYTES = 4 << 20, /* more than an origin's may have */
-	OUTBOUND_FRAMES = 1024,	     /* that wait for the socket; each costs some 200 bytes */
+	OUTBOUND_FRAMES = 512,	     /* that wait for the socket; each costs some 200 bytes */
 	HEADER_LIST_TIMES = 4,	     /* so many times what is allowed: no honest client's */
 	SMALL_UPDATE = 256,	     /* a WINDOW_UPDATE of less is work and nothing else */
 	KEPT_STREAMS = 256,
-	KEPT_HEAD_BYTES = 4 << 10,
+	KEPT_HEAD_BYTES = 16 << 10,
+	KEPT_BLOCK_BYTES = 2 << 10,
 };
 
 struct h2_stream *h2_stream_of(nghttp2_session *session, int32_t id)
@@ -48,22 +49,22 @@ static void count(struct h2 *h, struct h2_meter *m, enum h2_limit limit)
 static struct h2_stream *take_stream(struct worker *w)
 {
 	struct h2_stream *s = w->free_streams;
-	struct h2_head kept;
+	struct h2_block kept;
 
 	if (s == NULL)
 		return calloc(1, sizeof(*s));
 	w->free_streams = s->next_free;
 	w->free_stream_count--;
-	kept = s->head;
-	*s = (struct h2_stream){ .head = kept };
+	kept = s->block;
+	*s = (struct h2_stream){ .block = kept };
 	return s;
 }
 
 static void give_stream(struct worker *w, struct h2_stream *s)
 {
 	s->magic = 0;
-	if (w->free_stream_count == KEPT_STREAMS || h2_head_bytes(&s->head) > KEPT_HEAD_BYTES) {
-		h2_head_free(&s->head);
+	if (w->free_stream_count == KEPT_STREAMS || s->block.capacity > KEPT_BLOCK_BYTES) {
+		h2_block_free(&s->block);
 		free(s);
 		return;
 	}
@@ -72,16 +73,54 @@ static void give_stream(struct worker *w, struct h2_stream *s)
 	w->free_stream_count++;
 }
 
+static void free_head(struct h2_head *head)
+{
+	if (head == NULL)
+		return;
+	h2_head_free(head);
+	free(head);
+}
+
+/* Most heads are whole when they come: one for all connections is enough for those. */
+static int head_begin(struct h2 *h)
+{
+	if (h->head == NULL) {
+		h->head = h->w->free_head;
+		h->w->free_head = NULL;
+	}
+	if (h->head == NULL)
+		h->head = calloc(1, sizeof(*h->head));
+	if (h->head == NULL)
+		return -ENOMEM;
+	h2_head_begin(h->head, &h->limits);
+	return 0;
+}
+
+void h2_session_head_over(struct h2 *h)
+{
+	struct h2_head *head = h->head;
+
+	h->head = NULL;
+	if (head == NULL)
+		return;
+	if (h->w->free_head != NULL || h2_head_bytes(head) > KEPT_HEAD_BYTES)
+		free_head(head);
+	else
+		h->w->free_head = head;
+}
+
 void h2_free_kept(struct worker *w)
 {
 	while (w->free_streams != NULL) {
 		struct h2_stream *s = w->free_streams;
 
 		w->free_streams = s->next_free;
-		h2_head_free(&s->head);
+		h2_block_free(&s->block);
 		free(s);
 	}
 	w->free_stream_count = 0;
+	free_head(w->free_head);
+	w->free_head = NULL;
 }
 
 static struct h2_stream *stream_new(struct h2 *h, int32_t id)
@@ -95,7 +134,6 @@ static struct h2_stream *stream_new(struct h2 *h, int32_t id)
 	s->h = h;
 	s->over = true;
 	s->priority.urgency = H2_URGENCY_DEFAULT;
-	h2_head_begin(&s->head, &h->limits);
 	list_append(&h->streams, &s->link);
 	h->stream_count++;
 	stats_add(&h->w->stats->gauges.h2_streams, 1);
@@ -110,10 +148,10 @@ void h2_stream_release(struct h2_stream *s)
 		return;
 	h2_send_forget(s);
 	h2_bytes_free(&s->body);
+	h2_memory_forget(s);
 	list_remove(&s->link);
 	h->stream_count--;
 	h->lingering -= s->lingers;
-	h->heads_bytes -= s->head_bytes;
 	give_stream(h->w, s);
 }
 
@@ -137,7 +175,7 @@ void h2_session_lost(struct h2 *h)
 /* The stream ends with this code, and what more of the frame comes is not looked at. */
 static int refuse(struct h2 *h, int32_t id, uint32_t code)
 {
-	h->in_head = false;
+	h2_session_head_over(h);
 	if (nghttp2_submit_rst_stream(h->session, NGHTTP2_FLAG_NONE, id, code) != 0)
 		return NGHTTP2_ERR_CALLBACK_FAILURE;
 	return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
@@ -152,24 +190,16 @@ static bool too_many(const struct h2 *h)
 	return h->stream_count / 2 >= streams;
 }
 
-/* A client can't know how much its heads are to us: for such a refusal it isn't blamed. */
-static bool heads_are_full(struct h2 *h)
-{
-	if (h->heads_bytes <= H2_HEADS_BYTES)
-		return false;
-	h->spared++;
-	return true;
-}
-
 static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *user)
 {
 	struct h2 *h = h2_of(user);
 	struct h2_stream *s;
 
-	h->in_head = true;
+	if (head_begin(h) != 0)
+		return NGHTTP2_ERR_CALLBACK_FAILURE;
 	if (frame->headers.cat != NGHTTP2_HCAT_REQUEST)
 		return 0;
-	if (too_many(h) || heads_are_full(h))
+	if (too_many(h) || !h2_memory_admits(h))
 		return refuse(h, frame->hd.stream_id, NGHTTP2_REFUSED_STREAM);
 	s = stream_new(h, frame->hd.stream_id);
 	if (s == NULL || nghttp2_session_set_stream_user_data(session, s->id, s) != 0)
@@ -181,8 +211,8 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
 static int add_field(struct h2_stream *s, const nghttp2_frame *frame, struct view name, struct view value)
 {
 	if (frame->headers.cat == NGHTTP2_HCAT_REQUEST)
-		return h2_head_add(&s->head, name, value);
-	s->head.list_bytes += name.n + value.n;
+		return h2_head_add(s->h->head, name, value);
+	s->h->head->list_bytes += name.n + value.n;
 	return 0;
 }
 
@@ -195,11 +225,11 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
 	int r;
 
 	(void)flags;
-	if (s == NULL)
+	if (s == NULL || h->head == NULL)
 		return 0;
 	r = add_field(s, frame, view_of((const char *)name, name_bytes),
 		      view_of((const char *)value, value_bytes));
-	if (s->head.list_bytes / HEADER_LIST_TIMES > h->limits.head_bytes)
+	if (h->head->list_bytes / HEADER_LIST_TIMES > h->limits.head_bytes)
 		exceed(h, H2_LIMIT_HEADER_LIST);
 	if (r == 0)
 		return 0;
@@ -234,26 +264,54 @@ static void take_priority(struct h2_stream *s)
 	h2_send_prioritise(s, said);
 }
 
-static int begin_request(struct h2_stream *s, bool ended)
+static int begin_request(struct h2_stream *s)
 {
 	struct h2 *h = s->h;
-	enum http_fault fault;
-	int r = h2_head_end(&s->head, ended, &s->rq, &fault);
+	int r;
+
+	s->over = false;
+	h->served++;
+	r = request_begin(h->w, &s->x, s->fault == HTTP_OK ? &s->rq : NULL, s->fault, h->listener);
+	s->over = r != 0;
+	if (r == 0)
+		h2_memory_begun(s);
+	return r;
+}
+
+/* Malformed, or no memory. */
+static void give_up(struct h2_stream *s, int error)
+{
+	h2_exchange_reset(s, error == -EPROTO ? NGHTTP2_PROTOCOL_ERROR : NGHTTP2_INTERNAL_ERROR);
+}
+
+void h2_session_begin_held(struct h2 *h)
+{
+	struct h2_stream *s;
+	int r;
+
+	if (list_empty(&h->waiting))
+		return;
+	h2_memory_turn(h);
+	while ((s = h2_memory_next(h)) != NULL) {
+		r = begin_request(s);
+		if (r != 0)
+			give_up(s, r);
+	}
+}
+
+static int read_head(struct h2_stream *s, bool ended)
+{
+	struct h2 *h = s->h;
+	int r = h2_head_end(h->head, ended, &s->block, &s->rq, &s->fault);
 
 	if (r != 0)
 		return r;
-	s->head_bytes = h2_head_bytes(&s->head);
-	h->heads_bytes += s->head_bytes;
 	s->body_ended = ended;
-	s->continue_due = fault == HTTP_OK && s->rq.expect_continue;
-	if (fault == HTTP_OK)
+	s->continue_due = s->fault == HTTP_OK && s->rq.expect_continue;
+	if (s->fault == HTTP_OK)
 		take_priority(s);
 	h2_exchange_begin(s);
-	s->over = false;
-	h->served++;
-	r = request_begin(h->w, &s->x, fault == HTTP_OK ? &s->rq : NULL, fault, h->listener);
-	s->over = r != 0;
-	return r;
+	return h2_memory_holds(s) ? 0 : begin_request(s);
 }
 
 static void head_ended(struct h2 *h, const nghttp2_frame *frame)
@@ -261,15 +319,11 @@ static void head_ended(struct h2 *h, const nghttp2_frame *frame)
 	struct h2_stream *s = h2_stream_of(h->session, frame->hd.stream_id);
 	int r;
 
-	h->in_head = false;
-	if (s == NULL || s->reset || frame->headers.cat != NGHTTP2_HCAT_REQUEST)
+	if (s == NULL || s->reset || h->head == NULL || frame->headers.cat != NGHTTP2_HCAT_REQUEST)
 		return;
-	r = begin_request(s, (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0);
-	if (r == 0)
-		return;
-	s->reset = true;
-	(void)nghttp2_submit_rst_stream(h->session, NGHTTP2_FLAG_NONE, s->id,
-					r == -EPROTO ? NGHTTP2_PROTOCOL_ERROR : NGHTTP2_INTERNAL_ERROR);
+	r = read_head(s, (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0);
+	if (r != 0)
+		give_up(s, r);
 }
 
 /* --- bodies ------------------------------------------------------------------------------------------- */
@@ -285,7 +339,7 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const ui
 		return nghttp2_session_consume_connection(session, n) == 0
 			       ? 0
 			       : NGHTTP2_ERR_CALLBACK_FAILURE;
-	if (s == NULL || s->over)
+	if (s == NULL || (s->over && !list_linked(&s->held)))
 		return nghttp2_session_consume(session, id, n) == 0 ? 0 : NGHTTP2_ERR_CALLBACK_FAILURE;
 	return h2_exchange_body(s, p, n) == 0 ? 0 : NGHTTP2_ERR_CALLBACK_FAILURE;
 }
@@ -407,6 +461,7 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
 	switch (frame->hd.type) {
 	case NGHTTP2_HEADERS:
 		head_ended(h, frame);
+		h2_session_head_over(h);
 		body_ended(h, frame);
 		break;
 	case NGHTTP2_DATA:
@@ -466,7 +521,7 @@ static int on_invalid_frame(nghttp2_session *session, const nghttp2_frame *frame
 	(void)session;
 	(void)error;
 	if (frame->hd.type == NGHTTP2_HEADERS)
-		h2_of(user)->in_head = false;
+		h2_session_head_over(h2_of(user));
 	return 0;
 }
 
@@ -487,7 +542,10 @@ static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t code, 
 
 int h2_session_feed(struct h2 *h, const void *p, size_t n)
 {
-	ssize_t r = nghttp2_session_mem_recv(h->session, p, n);
+	ssize_t r;
+
+	h2_memory_turn(h);
+	r = nghttp2_session_mem_recv(h->session, p, n);
 
 	/* A client that reads nothing may still make us reset streams; that is counted when it is sent. */
 	if (nghttp2_session_get_outbound_queue_size(h->session) > OUTBOUND_FRAMES)

@@ -68,12 +68,16 @@ static int h2_read_body(struct exchange *x, struct view *out)
 {
 	struct h2_stream *s = of(x);
 
+	if (s->body_start < s->body.n && !h2_memory_takes_body(s))
+		return 0;
 	if (s->body_start < s->body.n) {
 		*out = view_of(s->body.p + s->body_start, s->body.n - s->body_start);
 		return 1;
 	}
-	if (s->body_ended)
+	if (s->body_ended) {
+		h2_memory_body_over(s);
 		return -ENODATA;
+	}
 	if (x->gone)
 		return -ECONNRESET;
 	if (s->continue_due)
@@ -276,7 +280,7 @@ static int h2_finish(struct exchange *x, struct view trailers)
 	return 0;
 }
 
-static void reset(struct h2_stream *s, uint32_t code)
+void h2_exchange_reset(struct h2_stream *s, uint32_t code)
 {
 	if (s->closed || s->reset || s->h->lost)
 		return;
@@ -290,7 +294,7 @@ static void h2_abort(struct exchange *x)
 	struct h2_stream *s = of(x);
 
 	if (!s->ended)
-		reset(s, NGHTTP2_INTERNAL_ERROR);
+		h2_exchange_reset(s, NGHTTP2_INTERNAL_ERROR);
 }
 
 /* RFC 9113 §8.1: the rest of its body isn't needed. Said at once it makes clients (curl 7.88, if it is just sending) throw away the
@@ -309,7 +313,7 @@ void h2_exchange_linger_end(struct h2 *h)
 		struct h2_stream *s = LIST_ENTRY(at, struct h2_stream, link);
 
 		if (s->lingered)
-			reset(s, NGHTTP2_NO_ERROR);
+			h2_exchange_reset(s, NGHTTP2_NO_ERROR);
 		s->lingered = s->lingers;
 	}
 }
@@ -321,11 +325,12 @@ static void h2_done(struct exchange *x)
 	x->request = NULL;
 	s->over = true;
 	h2_send_forget(s);
+	h2_memory_body_over(s);
 	consume(s, s->body.n - s->body_start);
 	h2_bytes_free(&s->body);
 	s->body_start = 0;
 	if (!s->ended)
-		reset(s, NGHTTP2_INTERNAL_ERROR);
+		h2_exchange_reset(s, NGHTTP2_INTERNAL_ERROR);
 	else if (!s->body_ended)
 		linger(s);
 	h2_send_soon(s->h);
@@ -354,8 +359,8 @@ void h2_exchange_begin(struct h2_stream *s)
 		.scheme = s->h->io != &s->h->plain ? VIEW("https") : VIEW("http"),
 		.protocol = VIEW("HTTP/2.0"),
 		.via_version = VIEW("2"),
-		.peer = s->h->peer,
-		.client = s->h->from,
+		.peer = &s->h->peer,
+		.client = &s->h->from,
 		.identity = s->h->identity,
 		.early = s->h->io->early,
 	};

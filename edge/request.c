@@ -92,7 +92,7 @@ struct request *request_new(struct worker *w, struct exchange *x)
 	r->conf = conf_ref(w->conf);
 	r->result = STATS_RESULTS;
 	r->origin_us = -1;
-	r->client = x->client;
+	r->client = *x->client;
 	list_init(&r->follower);
 	x->request = &r->m;
 	w->request_count++;
@@ -135,6 +135,17 @@ int request_begin_timeout(struct worker *w, struct exchange *x)
 	r->early_text = "the request head did not come in time";
 	machine_wake(&r->m);
 	return 0;
+}
+
+size_t request_memory(const struct request *r)
+{
+	size_t n = sizeof(*r) + r->arena.total_bytes;
+
+	if (r->fetch != NULL)
+		n += fetch_memory(r->fetch);
+	if (r->object != NULL)
+		n += cache_object_memory(r->object);
+	return r->part != NULL ? n + cache_object_memory(r->part) : n;
 }
 
 /* --- answers of our own --------------------------------------------------------------------------------- */

@@ -80,9 +80,15 @@ static void void_abort(struct exchange *x)
 	(void)x;
 }
 
+/* The client's addresses are needed for longer than its connection may be there. */
+struct void_exchange {
+	struct exchange x;
+	struct sock_addr peer, client;
+};
+
 static void void_done(struct exchange *x)
 {
-	free(x);
+	free(CONTAINER_OF(x, struct void_exchange, x));
 }
 
 static const struct exchange_ops void_ops = {
@@ -140,20 +146,22 @@ static struct http_request *copy_head(const struct http_request *from, struct vi
 
 void request_begin_background(struct request *of)
 {
-	struct exchange *x = calloc(1, sizeof(*x));
+	struct void_exchange *v = calloc(1, sizeof(*v));
 	struct request *r;
 
-	if (x == NULL)
+	if (v == NULL)
 		return;
-	x->ops = &void_ops;
-	x->peer = of->x->peer;
-	x->client = of->x->client;
-	x->scheme = of->x->scheme;
-	x->via_version = of->x->via_version;
-	x->protocol = of->x->protocol;
-	r = request_new(of->w, x);
+	v->peer = *of->x->peer;
+	v->client = *of->x->client;
+	v->x = (struct exchange){ .ops = &void_ops,
+				  .peer = &v->peer,
+				  .client = &v->client,
+				  .scheme = of->x->scheme,
+				  .via_version = of->x->via_version,
+				  .protocol = of->x->protocol };
+	r = request_new(of->w, &v->x);
 	if (r == NULL) {
-		free(x);
+		free(v);
 		return;
 	}
 	r->background = true;

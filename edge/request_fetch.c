@@ -30,6 +30,23 @@ static struct view origin_host(const struct request *r)
 	return r->origin->host_client ? r->target.authority : r->origin->host;
 }
 
+/* The fetch has copies: of what many requests wait for, each byte counts. */
+static int ask(struct request *r, struct fetch_request *q)
+{
+	struct arena_mark before;
+	unsigned flags = r->claim != NULL && !r->asks_part ? FORWARD_WHOLE : 0;
+	int e;
+
+	request_make_id(r); /* which stays */
+	before = arena_mark(&r->arena);
+	e = forward_build(r, flags, &q->start, &q->fields);
+
+	if (e == 0)
+		e = fetch_new(r->w->origins, q, &r->m.ready, &r->fetch);
+	arena_rewind(&r->arena, before);
+	return e;
+}
+
 enum step_result request_step_fetch(struct machine *m)
 {
 	struct request *r = request_of(m);
@@ -48,9 +65,7 @@ enum step_result request_step_fetch(struct machine *m)
 	r->validating = r->object != NULL && r->claim != NULL && !r->asks_part &&
 			(r->object->meta.flags & META_HAS_VALIDATOR);
 	r->upload_ended = r->rq->framing == FRAMING_NONE;
-	if (forward_build(r, r->claim != NULL && !r->asks_part ? FORWARD_WHOLE : 0, &q.start,
-			  &q.fields) != 0 ||
-	    fetch_new(r->w->origins, &q, &m->ready, &r->fetch) != 0)
+	if (ask(r, &q) != 0)
 		return request_error(r, 503, "proxy_internal_error", "short of memory");
 	stats_add(&stats_site(r->w->stats, r->target.site->slot)->origin_requests, 1);
 	return request_goto(r, REQUEST_AWAIT);

@@ -14,7 +14,7 @@ static bool allowed(const struct request *r)
 {
 	const struct conf_nets *from = &r->target.site->purge_from;
 
-	return client_in(from, &r->x->peer) && client_in(from, &r->client);
+	return client_in(from, r->x->peer) && client_in(from, &r->client);
 }
 
 static bool wants_soft(const struct request *r)

@@ -41,10 +41,10 @@ void request_make_id(struct request *r)
 
 static void identify(struct request *r)
 {
-	r->peer_trusted = client_peer_trusted(r->conf, &r->x->client);
-	r->from_downstream = client_in(&r->conf->downstream, &r->x->client);
+	r->peer_trusted = client_peer_trusted(r->conf, r->x->client);
+	r->from_downstream = client_in(&r->conf->downstream, r->x->client);
 	if (r->peer_trusted) /* else it is the peer, as request_new has it */
-		client_address(r->conf, &r->x->client, &r->rq->fields, &r->client);
+		client_address(r->conf, r->x->client, &r->rq->fields, &r->client);
 }
 
 /* HTTP/1.0 needn't name a host: then it is the listener's address, which is a catch-all site's. */

@@ -58,6 +58,7 @@ struct worker {
 	struct head_block *free_heads;
 	struct request *free_requests;
 	struct h2_stream *free_streams;
+	struct h2_head *free_head;
 	unsigned free_head_count, free_request_count, free_stream_count;
 };
 

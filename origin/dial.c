@@ -47,6 +47,7 @@ enum step_result fetch_step_choose(struct machine *m)
 
 static enum step_result reach_server(struct fetch *f)
 {
+	struct shared_addresses a;
 	struct origin_connection *c = f->fresh_only ? NULL : pool_take(f->pool, f->origin, f->server);
 
 	f->kept = c != NULL;
@@ -55,12 +56,11 @@ static enum step_result reach_server(struct fetch *f)
 		machine_no_deadline(&f->machine);
 		return machine_goto(&f->machine, FETCH_STEP_SEND);
 	}
-	shared_lookup(f->pool->shared, f->server, &f->addresses);
-	if (f->addresses.state == SHARED_PENDING)
+	shared_lookup(f->pool->shared, f->server, &a);
+	if (a.state == SHARED_PENDING)
 		return wait_in_line(f, FETCH_DNS_TIMEOUT);
-	if (f->addresses.state != SHARED_RESOLVED) {
-		f->connect_error = f->addresses.state == SHARED_NO_ANSWER ? FETCH_DNS_TIMEOUT
-									  : FETCH_DNS_ERROR;
+	if (a.state != SHARED_RESOLVED) {
+		f->connect_error = a.state == SHARED_NO_ANSWER ? FETCH_DNS_TIMEOUT : FETCH_DNS_ERROR;
 		return server_failed(f, false);
 	}
 	f->address_tries = 0;
@@ -105,16 +105,19 @@ static enum step_result waited_in_vain(struct fetch *f)
 	return server_failed(f, false);
 }
 
-/* From the address that answered last time on: a dead first one would else cost each connect. */
+/* From the address that answered last time on: a dead first one would else cost each connect. They are looked up for each try: to keep
+ * them would take more memory than all else of a fetch. */
 static enum step_result dial_next(struct fetch *f)
 {
 	struct pool_server *s = pool_server(f->pool, f->server);
-	uint32_t count = f->addresses.count;
+	struct shared_addresses a;
 
-	for (; f->address_tries < count; f->address_tries++) {
-		uint32_t at = (s->good_address + f->address_tries) % count;
+	shared_lookup(f->pool->shared, f->server, &a);
+	f->address_count = a.count;
+	for (; f->address_tries < a.count; f->address_tries++) {
+		uint32_t at = (s->good_address + f->address_tries) % a.count;
 		struct origin_connection *c;
-		int result = pool_dial(f->pool, f->origin, f->server, &f->addresses.at[at], &c);
+		int result = pool_dial(f->pool, f->origin, f->server, &a.at[at], &c);
 		if (result == 0) {
 			attach(f, c);
 			if (f->machine.step == FETCH_STEP_CHOOSE)
@@ -173,7 +176,7 @@ static enum step_result connected(struct fetch *f)
 	struct pool_server *s = pool_server(f->pool, f->server);
 
 	choose_succeeded(&s->choose);
-	s->good_address = (s->good_address + f->address_tries) % f->addresses.count;
+	s->good_address = (s->good_address + f->address_tries) % f->address_count;
 	machine_no_deadline(&f->machine);
 	return machine_goto(&f->machine, FETCH_STEP_SEND);
 }

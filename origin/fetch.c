@@ -16,7 +16,12 @@
 
 #include "origin/parts.h"
 
-enum { FETCH_MAGIC = 0x66657463, FETCHES_KEPT = 64, ARENA_EXTRA_BYTES = 64 * 1024 };
+enum {
+	FETCH_MAGIC = 0x66657463,
+	FETCHES_KEPT = 64,
+	ARENA_EXTRA_BYTES = 64 * 1024,
+	HANDLES_BYTES = 2 * 176, /* of libuv: its timer, its connection's watch */
+};
 
 static enum step_result step_over(struct machine *m);
 
@@ -161,6 +166,15 @@ const struct conf_server *fetch_server(const struct fetch *f)
 	return f->server;
 }
 
+size_t fetch_memory(const struct fetch *f)
+{
+	size_t n = sizeof(*f) + sizeof(struct origin_connection) + HANDLES_BYTES + f->arena.total_bytes;
+
+	if (f->in != NULL)
+		n += f->in->capacity;
+	return f->out != NULL ? n + f->out->capacity : n;
+}
+
 /* --- for the other files ----------------------------------------------------------------------- */
 
 enum step_result fetch_fail(struct fetch *f, enum fetch_error e)
@@ -245,24 +259,32 @@ static void release(struct fetch *f)
 	p->fetch_count++;
 }
 
-/* «start» Host: HOST CRLF «framing fields» CRLF: all but the host, which may be the server's, is put
+/* «start» Host: HOST CRLF «framing fields» CRLF, in one piece: all but the host, which may be the server's, is put
  * together now, so that an attempt copies nothing. Connection is left out where it has nothing to say: 1.1 persists by default. */
 static int copy_request(struct fetch *f, const struct fetch_request *r)
 {
 	char line[64];
 	struct view framing = framing_line(r, line, sizeof(line));
+	bool upgrades = r->upgrade.n > 0;
+	struct view parts[] = {
+		r->start,
+		VIEW("Host: "),
+		r->host,
+		VIEW("\r\n"),
+		framing,
+		r->fields,
+		upgrades ? VIEW("Connection: upgrade\r\nUpgrade: ") : (struct view){ 0 },
+		r->upgrade,
+		upgrades ? VIEW("\r\n\r\n") : VIEW("\r\n"),
+	};
+	struct view all = join(&f->arena, parts, ARRAY_LEN(parts));
 
-	f->prefix = join(&f->arena, (struct view[]){ r->start, VIEW("Host: ") }, 2);
-	f->host = arena_copy(&f->arena, r->host);
-	f->upgrade = arena_copy(&f->arena, r->upgrade);
-	f->rest = join(&f->arena,
-		       (struct view[]){ VIEW("\r\n"), framing, r->fields,
-					r->upgrade.n > 0 ? VIEW("Connection: upgrade\r\nUpgrade: ")
-							 : (struct view){ 0 },
-					f->upgrade, r->upgrade.n > 0 ? VIEW("\r\n\r\n") : VIEW("\r\n") },
-		       6);
-	if (f->prefix.p == NULL || f->host.p == NULL || f->upgrade.p == NULL || f->rest.p == NULL)
+	if (all.p == NULL)
 		return -ENOMEM;
+	f->prefix = view_of(all.p, r->start.n + parts[1].n);
+	f->host = view_of(all.p + f->prefix.n, r->host.n);
+	f->rest = view_skip(all, f->prefix.n + f->host.n);
+	f->upgrade = view_of(all.p + all.n - parts[8].n - r->upgrade.n, r->upgrade.n);
 	f->method = r->method;
 	f->wants_interim = r->wants_interim;
 	f->fresh_only = r->upgrade.n > 0; /* it may never come back */

@@ -106,6 +106,8 @@ struct wall fetch_sent_at(const struct fetch *f);
 struct wall fetch_received_at(const struct fetch *f);
 int64_t fetch_duration_us(const struct fetch *f);
 const struct conf_server *fetch_server(const struct fetch *f);
+/* Bytes of memory that it holds, with its connection, but for what is the kernel's or a TLS library's. */
+size_t fetch_memory(const struct fetch *f);
 
 /* --- the request's body ---------------------------------------------------------------------- */
 

@@ -24,7 +24,7 @@ static int keep_response(struct fetch *f);
 static void rebase(struct view *v, const char *from, const char *to);
 static uint32_t head_limit(const struct fetch *f);
 static int64_t read_stream(struct fetch *f, char *p, size_t most);
-static int make_room(struct fetch *f);
+static int make_room(struct fetch *f, size_t most);
 static enum fetch_error unanswered(struct fetch *f, int error);
 static bool may_retry(const struct fetch *f);
 static enum step_result retry(struct fetch *f);
@@ -71,7 +71,7 @@ void fetch_interim_done(struct fetch *f)
 
 int64_t fetch_fill(struct fetch *f, size_t most)
 {
-	if (make_room(f) != 0)
+	if (make_room(f, most) != 0)
 		return -ENOMEM;
 	struct buffer *b = f->in;
 	if (most > b->capacity - b->end)
@@ -108,12 +108,12 @@ static int64_t read_stream(struct fetch *f, char *p, size_t most)
 }
 
 /* A whole head may be larger than a pooled buffer. */
-static int make_room(struct fetch *f)
+static int make_room(struct fetch *f, size_t most)
 {
 	struct buffer *b = f->in;
 
 	if (b == NULL) {
-		f->in = pool_buffer(f->pool, POOL_BUFFER_BYTES);
+		f->in = pool_buffer(f->pool, most);
 		return f->in == NULL ? -ENOMEM : 0;
 	}
 	if (b->begin == b->end)

@@ -81,7 +81,7 @@ static bool takes_body(const struct fetch *f)
 static struct buffer *out_buffer(struct fetch *f)
 {
 	if (f->out == NULL)
-		f->out = pool_buffer(f->pool, POOL_BUFFER_BYTES);
+		f->out = pool_buffer(f->pool, POOL_SMALL_BYTES);
 	return f->out;
 }
 

@@ -38,7 +38,7 @@ enum fetch_step {
 };
 
 enum {
-	FETCH_READ_FIRST = 16 * 1024,  /* read together with the head */
+	FETCH_READ_FIRST = POOL_SMALL_BYTES, /* read together with the head */
 	FETCH_CHUNK_LARGE = 16 * 1024, /* a chunk from this size on is offered for splicing */
 };
 
@@ -60,8 +60,7 @@ struct fetch {
 	enum fetch_error connect_error; /* of the last one */
 	const char *tls_fault;		/* the same in words, if it was its TLS; else NULL */
 	const struct conf_server *server;
-	struct shared_addresses addresses;
-	uint32_t address_tries;
+	uint32_t address_tries, address_count;
 	struct origin_connection *connection;
 	bool kept;	 /* the connection has served before: it may die without being to blame */
 	bool fresh_only; /* this is the retry after such a death */

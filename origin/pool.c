@@ -84,10 +84,12 @@ void origin_pool_free(struct origin_pool *p)
 		origin_tls_forget_session(&p->servers[i]);
 	}
 	origin_tls_forget_contexts(p, NULL);
-	while (p->buffers != NULL) {
-		struct buffer *b = p->buffers;
-		p->buffers = b->next;
-		free(b);
+	for (size_t i = 0; i < POOL_BUFFER_SIZES; i++) {
+		while (p->buffers[i].first != NULL) {
+			struct buffer *b = p->buffers[i].first;
+			p->buffers[i].first = b->next;
+			free(b);
+		}
 	}
 	fetch_free_kept(p);
 	watch_close(&p->wake);
@@ -184,8 +186,6 @@ int pool_dial(struct origin_pool *p, const struct conf_origin *o, const struct c
 	c->io = &c->plain;
 	if (c->fd >= 0)
 		result = watch_open(&c->watch, p->loop, c->fd, pool_idle_event);
-	if (result == 0)
-		result = timer_open(&c->timer, p->loop, on_idle_timeout);
 	if (result != 0) {
 		pool_close(p, &c);
 		return result;
@@ -207,6 +207,12 @@ static bool open_one(struct origin_pool *p, const struct conf_server *server)
 	return shared_open(p->shared, server, p->slot);
 }
 
+/* Opened when it is idle for the first time: many connections never are. */
+static bool has_timer(struct origin_connection *c)
+{
+	return c->timer.handle != NULL || timer_open(&c->timer, c->pool->loop, on_idle_timeout) == 0;
+}
+
 void pool_give(struct origin_pool *p, struct origin_connection **taken, const struct conf_origin *o,
 	       const struct conf_server *server)
 {
@@ -214,7 +220,7 @@ void pool_give(struct origin_pool *p, struct origin_connection **taken, const st
 	struct pool_server *s = pool_server(p, server);
 
 	CHECK_MAGIC(c, CONNECTION_MAGIC);
-	if (s->idle_count >= o->max_idle || s->identity != c->identity) {
+	if (s->idle_count >= o->max_idle || s->identity != c->identity || !has_timer(c)) {
 		pool_close(p, taken);
 		return;
 	}
@@ -461,14 +467,24 @@ static void wake_all_waiters(struct origin_pool *p)
 
 /* --- buffers ---------------------------------------------------------------------------------- */
 
+/* The free ones of this size; NULL: such aren't kept. */
+static struct pool_buffers *kept_buffers(struct origin_pool *p, size_t capacity)
+{
+	if (capacity == POOL_SMALL_BYTES)
+		return &p->buffers[0];
+	return capacity == POOL_BUFFER_BYTES ? &p->buffers[1] : NULL;
+}
+
 struct buffer *pool_buffer(struct origin_pool *p, size_t bytes)
 {
-	struct buffer *b = p->buffers;
-	size_t capacity = bytes > POOL_BUFFER_BYTES ? bytes : POOL_BUFFER_BYTES;
+	size_t least = bytes > POOL_SMALL_BYTES ? POOL_BUFFER_BYTES : POOL_SMALL_BYTES;
+	size_t capacity = bytes > least ? bytes : least;
+	struct pool_buffers *kept = kept_buffers(p, capacity);
+	struct buffer *b = kept != NULL ? kept->first : NULL;
 
-	if (b != NULL && b->capacity >= capacity) {
-		p->buffers = b->next;
-		p->buffer_count--;
+	if (b != NULL) {
+		kept->first = b->next;
+		kept->count--;
 	} else {
 		b = malloc(sizeof(*b) + capacity);
 		if (b == NULL)
@@ -483,15 +499,17 @@ struct buffer *pool_buffer(struct origin_pool *p, size_t bytes)
 void pool_buffer_give(struct origin_pool *p, struct buffer **given)
 {
 	struct buffer *b = *given;
+	struct pool_buffers *kept;
 
 	*given = NULL;
 	if (b == NULL)
 		return;
-	if (b->capacity > POOL_BUFFER_BYTES || p->buffer_count == BUFFERS_KEPT) {
+	kept = kept_buffers(p, b->capacity);
+	if (kept == NULL || kept->count == BUFFERS_KEPT) {
 		free(b);
 		return;
 	}
-	b->next = p->buffers;
-	p->buffers = b;
-	p->buffer_count++;
+	b->next = kept->first;
+	kept->first = b;
+	kept->count++;
 }

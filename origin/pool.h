@@ -59,8 +59,10 @@ struct buffer {
 };
 
 enum {
-	POOL_FIELDS_MAX = 200, /* of a response head */
-	POOL_BUFFER_BYTES = 64 * 1024,
+	POOL_FIELDS_MAX = 200,	       /* of a response head */
+	POOL_BUFFER_BYTES = 64 * 1024, /* for bodies that are read to memory */
+	POOL_SMALL_BYTES = 16 * 1024,  /* for heads, and bodies that go out */
+	POOL_BUFFER_SIZES = 2,
 };
 
 struct origin_pool {
@@ -73,9 +75,11 @@ struct origin_pool {
 	struct list waiters; /* first come, first served */
 	unsigned waiter_count;
 	unsigned idle_count, busy_count;
-	struct buffer *buffers; /* free ones of POOL_BUFFER_BYTES */
-	unsigned buffer_count;
-	struct fetch *fetches; /* free ones */
+	struct pool_buffers {
+		struct buffer *first;
+		unsigned count;
+	} buffers[POOL_BUFFER_SIZES]; /* free ones: small, large */
+	struct fetch *fetches;	      /* free ones */
 	unsigned fetch_count;
 	struct list tls_contexts; /* by what «tls» of an origin says (origin/tls.c), the last used first */
 	unsigned tls_context_count;
@@ -117,7 +121,7 @@ bool pool_has_room(const struct origin_pool *p, const struct pool_waiter *w);
 /* Leaves the line (idempotent); the next of its origin may try. */
 void pool_leave(struct origin_pool *p, struct pool_waiter *w);
 
-/* At least so many bytes; empty. NULL: no memory. */
+/* At least so many bytes (and of what is kept for reuse, the size that fits best); empty. NULL: no memory. */
 struct buffer *pool_buffer(struct origin_pool *p, size_t bytes) NODISCARD;
 void pool_buffer_give(struct origin_pool *p, struct buffer **b);
 

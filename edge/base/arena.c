@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { FIRST_BLOCK = 2048, LARGEST_BLOCK = 64 * 1024 };
+enum { FIRST_BLOCK = 1024, LARGEST_BLOCK = 64 * 1024 };
 
 struct arena_block {
 	struct arena_block *older;
@@ -48,6 +48,19 @@ void arena_reset(struct arena *a)
 	while (a->block != NULL && a->block->older != NULL)
 		free_block(a);
 	a->used = 0;
+}
+
+struct arena_mark arena_mark(const struct arena *a)
+{
+	return (struct arena_mark){ .block = a->block, .used = a->used };
+}
+
+/* An arena that was empty then keeps its first block, as arena_reset does. */
+void arena_rewind(struct arena *a, struct arena_mark m)
+{
+	while (a->block != m.block && a->block != NULL && a->block->older != NULL)
+		free_block(a);
+	a->used = m.used;
 }
 
 void *arena_alloc(struct arena *a, size_t bytes)

@@ -25,6 +25,14 @@ void arena_wipe(struct arena *a);
 /* Forget everything, keep one block for the next use. */
 void arena_reset(struct arena *a);
 
+/* What is allocated after a mark can be given back alone: only for what nobody keeps. */
+struct arena_mark {
+	struct arena_block *block;
+	size_t used;
+};
+struct arena_mark arena_mark(const struct arena *a);
+void arena_rewind(struct arena *a, struct arena_mark m);
+
 /* Aligned for any type; NULL where the limit or the memory is exhausted. */
 void *arena_alloc(struct arena *a, size_t bytes) NODISCARD;
 void *arena_zalloc(struct arena *a, size_t bytes) NODISCARD;

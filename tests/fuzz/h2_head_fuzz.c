@@ -68,6 +68,7 @@ static void check_request(const struct http_request *rq, const struct given *g, 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
 	static struct h2_head head;
+	static struct h2_block block;
 	struct http_limits limits = { .head_bytes = 4096, .fields = 32 };
 	struct given given[FIELDS_MAX];
 	struct h2_priority priority = { .urgency = H2_URGENCY_DEFAULT };
@@ -87,7 +88,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 		if (h2_head_add(&head, given[i].name, given[i].value) != 0)
 			return 0;
 	}
-	if (h2_head_end(&head, data[0] & 1, &rq, &fault) == 0 && fault == HTTP_OK)
+	if (h2_head_end(&head, data[0] & 1, &block, &rq, &fault) == 0 && fault == HTTP_OK)
 		check_request(&rq, given, count);
 	return 0;
 }

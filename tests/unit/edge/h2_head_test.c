@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 static struct h2_head head;
+static struct h2_block block;
 static struct http_request rq;
 static enum http_fault fault;
 
@@ -25,7 +26,7 @@ static int read_head(const struct http_limits *limits, bool ended, const char *c
 			return r;
 	}
 	memset(&rq, 0, sizeof(rq));
-	return h2_head_end(&head, ended, &rq, &fault);
+	return h2_head_end(&head, ended, &block, &rq, &fault);
 }
 
 static const struct http_limits usual = { .head_bytes = 4096, .fields = 20 };
@@ -218,6 +219,7 @@ static int forget(void **state)
 {
 	(void)state;
 	h2_head_free(&head);
+	h2_block_free(&block);
 	return 0;
 }
 

@@ -54,7 +54,31 @@ static void reset_keeps_one_block(void **state)
 	for (int i = 0; i < 100; i++)
 		assert_non_null(arena_alloc(&a, 1000));
 	arena_reset(&a);
-	assert_int_equal(a.total_bytes, 2048);
+	assert_int_equal(a.total_bytes, 1024);
+	assert_ptr_equal(arena_alloc(&a, 100), first);
+	arena_fini(&a);
+	assert_int_equal(a.total_bytes, 0);
+}
+
+static void rewinds_to_a_mark(void **state)
+{
+	struct arena a;
+
+	(void)state;
+	arena_init(&a, 1 << 20);
+	arena_rewind(&a, arena_mark(&a));
+	struct arena_mark empty = arena_mark(&a);
+	char *first = arena_alloc(&a, 100);
+	assert_non_null(first);
+	struct arena_mark mark = arena_mark(&a);
+	char *second = arena_alloc(&a, 100);
+	assert_non_null(second);
+	for (int i = 0; i < 10; i++)
+		assert_non_null(arena_alloc(&a, 1000));
+	arena_rewind(&a, mark);
+	assert_int_equal(a.total_bytes, 1024);
+	assert_ptr_equal(arena_alloc(&a, 100), second);
+	arena_rewind(&a, empty);
 	assert_ptr_equal(arena_alloc(&a, 100), first);
 	arena_fini(&a);
 	assert_int_equal(a.total_bytes, 0);
@@ -87,6 +111,7 @@ int main(void)
 		cmocka_unit_test(memory_is_aligned_and_apart),
 		cmocka_unit_test(limit_holds),
 		cmocka_unit_test(reset_keeps_one_block),
+		cmocka_unit_test(rewinds_to_a_mark),
 		cmocka_unit_test(copies_and_prints),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

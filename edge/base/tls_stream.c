@@ -99,7 +99,7 @@ static int64_t tls_read(struct io *io, void *p, size_t n)
 	r = r == 1 ? (int64_t)got : read_failed(t, (int)r);
 	if (io->early)
 		io->early = !SSL_is_init_finished(t->ssl);
-	if (t->at_end)
+	if (t->at_end && t->deaf)
 		tls_gather_drop(); /* who has gone without a word needs no alert */
 	/* An alert of ours, or the tickets at the end of the handshake; and what was kept doesn't wait for a peer that does. */
 	if (tls_gather_any() || (r == -EAGAIN && t->held != NULL && !io->holds)) {

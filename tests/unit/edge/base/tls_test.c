@@ -557,6 +557,25 @@ static void a_peer_asks_for_new_keys(void **state)
 	assert_int_equal(next_record(w), 0);
 }
 
+/* OpenSSL would answer the first when it sees the second. */
+static void a_peer_asks_for_new_keys_twice(void **state)
+{
+	struct world *w = *state;
+
+	SSL_clear_options(tls_ssl(w->client), SSL_OP_ENABLE_KTLS);
+	shake_hands(w);
+	if (tls_sends_in_kernel(w->server))
+		skip(); /* the answer is out before we know of it */
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(SSL_key_update(tls_ssl(w->client), SSL_KEY_UPDATE_REQUESTED), 1);
+		says(w, w->client, w->server, 1000);
+		assert_true(tls_must_close(w->server));
+		says(w, w->server, w->client, 100000);
+	}
+	w->server->ops->end(w->server);
+	assert_int_equal(next_record(w), 0);
+}
+
 static void a_worn_key_ends_the_stream(void **state)
 {
 	struct world *w = *state;
@@ -786,6 +805,7 @@ int main(void)
 		TEST(tickets_leave_for_who_is_waited_for),
 		TEST(an_alert_of_ours_arrives),
 		TEST(a_peer_asks_for_new_keys),
+		TEST(a_peer_asks_for_new_keys_twice),
 		TEST(a_worn_key_ends_the_stream),
 		TEST(little_waits_for_more),
 		TEST(what_waits_is_its_own_stream_s),

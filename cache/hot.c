@@ -124,7 +124,7 @@ void hot_offer(struct hot *h, struct cache_object *o)
 	uint32_t bytes = object_bytes(o);
 	unsigned way;
 
-	if (!object_is_whole(o) || bytes > HOT_SET_BYTES || cache_object_hits(o) == 0)
+	if (bytes > HOT_SET_BYTES || cache_object_hits(o) == 0)
 		return;
 	/* Two requests may have read it at the same time. */
 	way = way_of(set, &o->key);
@@ -133,6 +133,7 @@ void hot_offer(struct hot *h, struct cache_object *o)
 	way = make_room(h, set, bytes);
 	if (way == HOT_WAYS)
 		return;
+	object_let_file_go(o);
 	set->objects[way] = object_ref(o);
 	set->tags[way] = tag_of(&o->key);
 	set->bytes += bytes;

@@ -6,8 +6,8 @@
  * given out twice, so the same key with the same record (id, place, lengths, times) is the same object. A replaced one
  * has another record, an evicted or removed one has none, and with a new index all that came by the old one are forgotten.
  *
- * Only objects that lie in memory whole come in (an entry, with its body of up to 16 KiB or without one): they hold no
- * descriptor, so they keep no removed file alive. Objects are counted: a slow client's stays whole when its place is taken.
+ * What comes in is the entry, with a body of up to 16 KiB. A larger body stays in its file, which is opened by name when it is sent:
+ * nothing here holds a descriptor, so nothing here keeps a removed file alive. Objects are counted: a slow client's stays whole when its place is taken.
  *
  * A worker has HOT_SETS sets of up to HOT_WAYS objects and HOT_SET_BYTES bytes: 8 MiB at most, however large the store.
  * An object comes in when it is read though it was hit before (in any worker), and only into a place that is free, or whose

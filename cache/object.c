@@ -7,10 +7,10 @@
  * memory a thread reads them.
  *
  * Lifetime of an object: cache_object_open (or cache_refresh) → references → the last cache_object_unref. Whoever may share it
- * sees it as const: from its opening on nothing in it changes. Small ones that are asked for often are kept by a reference
- * of hot.c's, and opening them is finding them there. It holds the segment's
- * file open if its body lies there, so an eviction doesn't take the bytes away; chunk files are opened as they are
- * reached, and an eviction in between breaks the answer off.
+ * sees it as const: from its opening on nothing in it changes. Those that are asked for often are kept by a reference
+ * of hot.c's, and opening them is finding them there. Any other holds the segment's
+ * file open if its body lies there, so an eviction doesn't take the bytes away. Chunk files, and a kept object's segment, are opened as
+ * they are reached: an eviction before the first is a miss, one in between breaks the answer off.
  */
 #include "cache/object.h"
 
@@ -108,9 +108,9 @@ uint32_t object_bytes(const struct cache_object *o)
 	return (uint32_t)sizeof(struct object) + inside(o)->bytes;
 }
 
-bool object_is_whole(const struct cache_object *o)
+void object_let_file_go(struct cache_object *o)
 {
-	return o->body.n == o->record.body_bytes && inside(o)->file == NULL;
+	files_put(&o->cache->files, &inner(o)->file);
 }
 
 void object_share_file(struct cache_object *o, const struct cache_object *before)

@@ -17,8 +17,8 @@ struct view object_vary(const struct cache_object *o);
 struct cache_object *object_ref(struct cache_object *o);
 /* What it takes of memory. */
 uint32_t object_bytes(const struct cache_object *o);
-/* All of it lies in memory: entry and body, if it has one; it holds no file. */
-bool object_is_whole(const struct cache_object *o);
+/* o will be kept: it holds no file from here on. Whoever wants its body opens that by name, and finds it gone if it was evicted. */
+void object_let_file_go(struct cache_object *o);
 /* The body's bytes stay alive for o as they do for «before», whose body it shares. */
 void object_share_file(struct cache_object *o, const struct cache_object *before);
 

@@ -315,7 +315,7 @@ static void test_the_third_hit_reads_no_file(void **state)
 	world_close(&w);
 }
 
-static void test_what_holds_a_file_stays_out(void **state)
+static void test_of_a_large_body_the_head_comes_in(void **state)
 {
 	static const size_t sizes[] = { 16385, 700000, 3000000 };
 	struct world w;
@@ -324,16 +324,57 @@ static void test_what_holds_a_file_stays_out(void **state)
 	world_open(&w);
 	for (unsigned i = 0; i < ARRAY_LEN(sizes); i++) {
 		char path[8], *body = world_body(sizes[i]);
+		struct cache_record r;
 		struct cache_key key;
 
 		snprintf(path, sizeof(path), "/%u", i);
 		key = world_key(path);
 		world_store(&w, &key, body, sizes[i], true);
-		for (unsigned k = 0; k < 4; k++)
-			assert_false(hit(&w, &key, body, sizes[i]));
+		assert_false(hit(&w, &key, body, sizes[i]));
+		assert_false(hit(&w, &key, body, sizes[i]));
+		assert_true(hit(&w, &key, body, sizes[i]));
+		assert_int_equal(cache_find(w.cache, &key, &r), 0);
+		damage(&w, &r);
+		assert_true(hit(&w, &key, body, sizes[i]));
 		free(body);
 	}
-	assert_int_equal(w.cache->hot->bytes, 0);
+	assert_true(w.cache->hot->bytes < sizes[0]);
+	world_close(&w);
+}
+
+/* What is kept holds no file open: an eviction between lookup and body is a miss. */
+static void test_a_large_body_is_opened_by_name(void **state)
+{
+	enum { BYTES = 700000 };
+	struct world w;
+	struct cache_key key = world_key("/a");
+	struct cache_reader reader = { 0 };
+	const struct cache_object *o;
+	struct cache_span span;
+	char *body = world_body(BYTES), path[FORMAT_PATH_MAX];
+	unsigned before;
+	int e;
+
+	(void)state;
+	world_open(&w);
+	world_store(&w, &key, body, BYTES, true);
+	assert_false(hit(&w, &key, body, BYTES));
+	assert_false(hit(&w, &key, body, BYTES));
+	assert_int_equal(world_open_object(&w, &key, &o), 0);
+	assert_int_equal(unlinkat(w.conf.stores[0].dir_fd, segment_path(&o->record, path), 0), 0);
+	files_expect_unlinks(&w.cache->files);
+	for (unsigned i = 0; i < 10; i++)
+		files_sweep(&w.cache->files);
+	do {
+		before = w.woken;
+		e = cache_object_body(o, &reader, 0, &w.wake, &span);
+		if (e == -EINPROGRESS)
+			world_wait(&w, before);
+	} while (e == -EINPROGRESS);
+	assert_int_equal(e, -ENOENT);
+	cache_reader_fini(&reader);
+	cache_object_unref(o);
+	free(body);
 	world_close(&w);
 }
 
@@ -460,7 +501,8 @@ int main(void)
 		cmocka_unit_test(test_a_held_object_outlives_its_place),
 		cmocka_unit_test(test_a_store_is_forgotten_alone),
 		cmocka_unit_test(test_the_third_hit_reads_no_file),
-		cmocka_unit_test(test_what_holds_a_file_stays_out),
+		cmocka_unit_test(test_of_a_large_body_the_head_comes_in),
+		cmocka_unit_test(test_a_large_body_is_opened_by_name),
 		cmocka_unit_test(test_a_damaged_entry_never_comes_in),
 		cmocka_unit_test(test_the_index_decides),
 		cmocka_unit_test(test_a_purge_reaches_it),

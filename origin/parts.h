@@ -39,7 +39,7 @@ enum fetch_step {
 
 enum {
 	FETCH_READ_FIRST = POOL_SMALL_BYTES, /* read together with the head */
-	FETCH_CHUNK_LARGE = 16 * 1024, /* a chunk from this size on is offered for splicing */
+	FETCH_CHUNK_LARGE = 16 * 1024,	     /* a chunk from this size on is offered for splicing */
 };
 
 struct fetch {

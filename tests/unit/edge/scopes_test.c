@@ -164,8 +164,7 @@ static void forms_of_keys(void **state)
 		"'cache': {'key': {'query': {'except': 'a', 'sort': true}}}",
 		"'rules': [{'match': {'path': '/a'}, 'cache': {'key': {'host': false}}}]",
 		"'rules': [{'match': {'path': '/b'}, 'cache': {'key': {'host': false}}}]",
-		"'rules': [{'match': {'path': '/b', 'cookie': 'c'}, 'cache': {'key': {'host': "
-		"false}}}]",
+		"'rules': [{'match': {'cookie': 'c'}, 'cache': {'key': {'host': false}}}]",
 		"'rules': [{'match': {'not': {'path': '/b'}}, 'cache': {'key': {'host': false}}}]",
 	};
 	static const char *const same[] = {

@@ -108,10 +108,8 @@ static void copies_and_prints(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(memory_is_aligned_and_apart),
-		cmocka_unit_test(limit_holds),
-		cmocka_unit_test(reset_keeps_one_block),
-		cmocka_unit_test(rewinds_to_a_mark),
+		cmocka_unit_test(memory_is_aligned_and_apart), cmocka_unit_test(limit_holds),
+		cmocka_unit_test(reset_keeps_one_block),       cmocka_unit_test(rewinds_to_a_mark),
 		cmocka_unit_test(copies_and_prints),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -29,8 +29,7 @@ static size_t request_bytes(const struct h2_stream *s)
 {
 	if (s->x.request == NULL)
 		return 0;
-	return most(request_memory(request_of(s->x.request)),
-		    REQUEST_LEAST + most(s->block.capacity, HEAD_LEAST));
+	return most(request_memory(s->x.request), REQUEST_LEAST + most(s->block.capacity, HEAD_LEAST));
 }
 
 static size_t stream_bytes(const struct h2_stream *s)

@@ -137,8 +137,9 @@ int request_begin_timeout(struct worker *w, struct exchange *x)
 	return 0;
 }
 
-size_t request_memory(const struct request *r)
+size_t request_memory(struct machine *m)
 {
+	const struct request *r = request_of(m);
 	size_t n = sizeof(*r) + r->arena.total_bytes;
 
 	if (r->fetch != NULL)

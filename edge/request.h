@@ -127,9 +127,8 @@ int request_begin(struct worker *w, struct exchange *x, const struct http_reques
 /* A head that did not come in time: 408. */
 int request_begin_timeout(struct worker *w, struct exchange *x) NODISCARD;
 
-/* Bytes of memory that it holds; what is fetched for a fill is the fill's. */
-size_t request_memory(const struct request *r);
-struct request *request_of(struct machine *m);
+/* Bytes of memory that the request of this machine holds; what is fetched for a fill is the fill's. */
+size_t request_memory(struct machine *m);
 
 /* --- among the files of the request ------------------------------------------------------------- */
 
@@ -174,6 +173,7 @@ enum step_result request_step_parts(struct machine *m);
 enum step_result request_step_switch(struct machine *m);
 enum step_result request_step_tunnel(struct machine *m);
 
+struct request *request_of(struct machine *m);
 /* A request without a head yet, asleep. NULL: no memory. */
 struct request *request_new(struct worker *w, struct exchange *x) NODISCARD;
 #define REQUEST_ALLOW_LINE "Allow: GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH\r\n"

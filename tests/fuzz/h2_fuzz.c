@@ -136,6 +136,13 @@ int request_begin(struct worker *w, struct exchange *x, const struct http_reques
 	return 0;
 }
 
+/* So much that some are held, and some refused. */
+size_t request_memory(struct machine *m)
+{
+	(void)m;
+	return 100 << 10;
+}
+
 /* --- and for the worker ------------------------------------------------------------------------------- */
 
 void worker_client_add(struct worker *w, struct worker_client *c, const struct worker_client_ops *ops)
@@ -151,6 +158,19 @@ void worker_client_gone(struct worker *w, struct worker_client *c, const struct 
 	(void)c;
 	(void)peer;
 	clients--;
+}
+
+/* --- and for the arrival, which had nothing to wait for --------------------------------------------------- */
+
+int arrival_machine(struct arrival *a, struct machine *m, struct loop *l, const struct step *of,
+		    void (*end)(struct machine *m))
+{
+	return machine_init(m, l, a->fd, of, end);
+}
+
+void arrival_close(struct arrival *a)
+{
+	close(a->fd);
 }
 
 struct turns {

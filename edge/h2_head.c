@@ -105,9 +105,15 @@ size_t h2_head_bytes(const struct h2_head *h)
 
 /* --- fields, one by one ----------------------------------------------------------------------------- */
 
+/* Nothing may have been put aside yet. */
+static struct view aside(const struct h2_head *h, uint32_t at, uint32_t n)
+{
+	return n > 0 ? view_of(h->aside.p + at, n) : (struct view){ 0 };
+}
+
 static struct view pseudo_value(const struct h2_head *h, enum h2_pseudo which)
 {
-	return view_of(h->aside.p + h->pseudo[which].at, h->pseudo[which].n);
+	return aside(h, h->pseudo[which].at, h->pseudo[which].n);
 }
 
 /* No control character, and no blank at an end: nothing that could be read as more than one value (RFC 9113 §8.2.1). */
@@ -273,7 +279,7 @@ static bool same_authority(struct view a, struct view b, struct view scheme)
 /* RFC 9113 §8.3.1: «:authority» replaces Host, which must say the same. */
 static int end_host(struct h2_head *h, enum http_fault *out_fault)
 {
-	struct view host = view_of(h->aside.p + h->host.at, h->host.n);
+	struct view host = aside(h, h->host.at, h->host.n);
 	bool named = h->pseudo[H2_AUTHORITY].given;
 
 	if (!named && !h->host.given)

@@ -504,7 +504,7 @@ static const struct conf_key root_keys[] = {
 	  MEMBER(conf, limits.h2.streams),
 	  .min = 1,
 	  .max = 1000,
-	  .preset = "100",
+	  .preset = "128",
 	  .doc = "open at once in an HTTP/2 connection" },
 	{ .path = "limits.h2.resets_per_minute",
 	  .type = CONF_COUNT,

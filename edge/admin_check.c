@@ -108,8 +108,12 @@ static enum admin_progress begin(struct admin_call *c)
 	k->admin = c->admin;
 	k->call = c;
 	k->conf = conf_ref(c->conf);
-	k->text = strndup(c->body.p != NULL ? c->body.p : "", c->body.n);
+	k->text = malloc(c->body.n + 1);
 	k->text_bytes = c->body.n;
+	if (k->text != NULL) { /* not a string before it is parsed: it may hold a NUL */
+		memcpy(k->text, c->body.n > 0 ? c->body.p : "", c->body.n);
+		k->text[c->body.n] = '\0';
+	}
 	if (k->text == NULL || work_submit(&k->work, c->admin->loop, run, done) != 0) {
 		free_check(k);
 		return admin_error(c, 503, "", "no memory");

@@ -36,7 +36,7 @@ enum {
 	H2_WINDOW = 96 << 10,	     /* the same of all of a connection's */
 	H2_FORETOLD = 8,
 	/* What all streams and their requests may hold (h2_memory.c): beyond the first no request begins, beyond the second no stream does. */
-	H2_BEGUN_BYTES = 640 << 10,
+	H2_BEGUN_BYTES = 480 << 10,
 	H2_STREAMS_BYTES = 768 << 10,
 };
 

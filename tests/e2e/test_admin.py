@@ -304,3 +304,10 @@ def test_config(node):
     r = node.admin("POST", "/v1/config/check", shown)
     assert r.status == 400 and "/sites/0/origin" in json.dumps(r.json()["faults"])
     assert node.status()["generation"] == 1
+
+
+def test_a_config_with_a_nul(node):
+    """Not the end of what is checked."""
+    text = b'{"sites": []}\0' + b" " * 4000
+    r = fetch(node.admin_address, "/v1/config/check", "POST", {"Content-Type": "application/json"}, text, host="localhost")
+    assert r.status == 400 and r.json()["faults"], r

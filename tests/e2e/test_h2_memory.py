@@ -56,7 +56,7 @@ def test_streams_that_wait_for_the_origin(origin, node, fields):
         most = c.settings[MAX_CONCURRENT_STREAMS]
         return [c.request("GET", f"/held?{n}.{i}", headers=[*fields, ("x-n", f"{n}.{i}")]) for i in range(most)]
     opened, streams, now = cost(node, use)
-    least = 8 if fields is LARGE else 50
+    least = 8 if fields is LARGE else 40
     wait_until(lambda: gauge(node, "origin_busy_connections") >= least * CONNECTIONS, "the requests at the origin")
     assert now() < MIB
     held.gate.open()

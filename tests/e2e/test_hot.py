@@ -94,9 +94,9 @@ def test_an_evicted_one_is_a_miss(origin, make_node):
     for i in range(200):
         origin.page(f"/big/{i}", big, FRESH)
         assert node.get(f"/big/{i}").body == big
-        if store(node)["evicted_segments"] > 4:
+        if node.get("/a", {"Cache-Control": "only-if-cached"}).status == 504:
             break
-    assert node.get("/a", {"Cache-Control": "only-if-cached"}).status == 504
+    assert store(node)["evicted_segments"] > 0
     r = node.get("/a")
     assert not r.hit and r.body == BODY
 
